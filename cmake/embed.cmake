@@ -1,0 +1,23 @@
+# Writes the source file for flashscope_embed(): one byte array a file.
+string(REPLACE "," ";" files "${FILES}")
+set(arrays "")
+set(table "")
+set(index 0)
+foreach(file IN LISTS files)
+  file(READ ${file} hex HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
+  get_filename_component(base ${file} NAME)
+  string(APPEND arrays "const unsigned char file_${index}[] = {${bytes}0};\n")
+  string(APPEND table "    {\"${base}\", {reinterpret_cast<const char*>(file_${index}), sizeof file_${index} - 1}},\n")
+  math(EXPR index "${index} + 1")
+endforeach()
+file(WRITE ${OUTPUT} "// Generated from data files by cmake/embed.cmake.
+#include \"viz/io/embedded.h\"
+namespace flashscope {
+namespace {
+${arrays}const EmbeddedFile files[] = {
+${table}};
+}  // namespace
+std::span<const EmbeddedFile> embedded_${NAME}() { return files; }
+}  // namespace flashscope
+")

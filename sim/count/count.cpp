@@ -1,0 +1,91 @@
+#include "sim/count/count.h"
+
+namespace flashscope {
+namespace {
+
+class CountSink final : public OpSink {
+ public:
+  CountSink(const Schedule& schedule, KernelCount& into) : m_schedule(schedule), m_into(into) {}
+  void set_times(std::int64_t times) { m_times = times; }
+
+  void op(const TileOp& op) override { add_op(m_schedule, op, m_times * m_repeat, m_into); }
+  bool collapses() const override { return true; }
+  void begin_repeat(std::int64_t times) override { m_repeat = times; }
+  void end_repeat() override { m_repeat = 1; }
+
+ private:
+  const Schedule& m_schedule;
+  KernelCount& m_into;
+  std::int64_t m_times = 1;   // CTAs alike
+  std::int64_t m_repeat = 1;  // tiles alike
+};
+
+void add(const KernelCount& part, KernelCount& into) {
+  const auto add_traffic = [](const SmTraffic& a, SmTraffic& b) {
+    b.read += a.read;
+    b.write += a.write;
+    b.sector_read += a.sector_read;
+    b.sector_write += a.sector_write;
+  };
+  add_traffic(part.sm, into.sm);
+  for (int t = 0; t < kNumTensors; ++t) add_traffic(part.tensors[t], into.tensors[t]);
+  into.flops += part.flops;
+  into.flops_executed += part.flops_executed;
+  into.exps += part.exps;
+  into.ops += part.ops;
+}
+
+}  // namespace
+
+void add_op(const Schedule& schedule, const TileOp& op, std::int64_t times, KernelCount& into) {
+  into.ops += times;
+  const Range rows = {op.row, op.row + op.rows}, cols = {op.col, op.col + op.cols};
+  switch (op.op) {
+    case Op::load:
+    case Op::store:
+      for (SmTraffic* traffic : {&into.sm, &into.tensors[static_cast<int>(op.tensor)]}) {
+        (op.op == Op::load ? traffic->read : traffic->write) += times * op.bytes;
+        (op.op == Op::load ? traffic->sector_read : traffic->sector_write) += times * op.sectors * kSectorBytes;
+      }
+      break;
+    case Op::scores:
+    case Op::weighted_sum: {
+      const bool is_scores = op.op == Op::scores;
+      const std::int64_t width = is_scores ? op.depth : op.cols;  // columns of head_dim that the product covers
+      const int bc = schedule.tile().bc;
+      const Range keys = is_scores ? cols : Range{op.j * bc, op.j * bc + op.depth};
+      into.flops_executed += times * 2 * op.rows * std::int64_t{op.cols} * op.depth;
+      into.flops += times * 2 * width * kept_pairs_in(schedule.problem().mask(), rows, keys);
+      break;
+    }
+    case Op::softmax: into.exps += times * kept_pairs_in(schedule.problem().mask(), rows, cols); break;
+    case Op::online_softmax:
+      into.exps += times * (kept_pairs_in(schedule.problem().mask(), rows, cols) + op.rows);
+      break;
+    case Op::clear_state:
+    case Op::mask:
+    case Op::undo_normalize:
+    case Op::normalize:
+    case Op::log_sum_exp:
+    case Op::barrier: break;
+  }
+}
+
+Count count(const Schedule& schedule) {
+  Count result;
+  for (int k = 0; k < static_cast<int>(schedule.kernels().size()); ++k) {
+    const KernelLaunch& launch = schedule.kernels()[static_cast<std::size_t>(k)];
+    KernelCount& kernel = result.kernels.emplace_back();
+    CountSink sink(schedule, kernel);
+    const bool heads_alike = schedule.sector_aligned();
+    const int heads_walked = heads_alike && launch.heads > 0 ? 1 : launch.heads;
+    for (const auto& [inner, alike] : schedule.cta_classes(k)) {
+      sink.set_times(alike * (heads_alike ? launch.heads : 1));
+      for (int head = 0; head < heads_walked; ++head) schedule.walk(k, head * launch.ctas_per_head + inner, sink);
+    }
+    add(kernel, result.total);
+  }
+  return result;
+}
+
+}  // namespace flashscope

@@ -1,0 +1,76 @@
+// The timed run of a schedule on a machine: CTAs on SMs, L2 and HBM as shared links, units of an SM as shared servers.
+// What is modelled and what is not, with the error seen: docs/deviations.md.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/count/count.h"
+#include "sim/machine/machine.h"
+#include "sim/schedule/schedule.h"
+#include "sim/trace/trace.h"
+
+namespace flashscope {
+
+/// What L2 holds when the first kernel starts.
+enum class Start {
+  cold,              // no line of the problem, nothing dirty
+  warm,              // what one earlier run leaves
+  cold_each_kernel,  // cold before every kernel; dirty lines are written back between kernels, uncounted
+};
+const char* name_of(Start start);
+Start start_from_name(const std::string& name);  // Error(usage)
+
+struct RunOptions {
+  Start start = Start::cold;
+  TraceSink* trace = nullptr;
+  /// Called now and then with the done share 0 … 1; returning false stops the run with Error(internal, "cancelled").
+  std::function<bool(double)> progress;
+};
+
+/// Bytes beyond L2.
+struct HbmTraffic {
+  std::int64_t read = 0, write = 0;
+  bool operator==(const HbmTraffic&) const = default;
+};
+
+struct KernelPrediction {
+  KernelCount count;
+  HbmTraffic hbm;
+  std::array<HbmTraffic, kNumTensors> tensors;
+  std::int64_t hbm_dirty_bytes = 0;  // written, still in L2 when the kernel ends
+  std::int64_t l2_read_hit_bytes = 0;
+  int ctas_per_sm = 0;
+  std::string occupancy_limit;       // "shared memory", "registers", "threads", "CTAs"
+  Picoseconds begin = 0, end = 0;    // first CTA start, last CTA end
+  std::array<Picoseconds, kNumReasons> reasons = {};  // CTA time by reason, summed over CTAs
+  Picoseconds cta_time = 0;          // sum over CTAs of end - start: equals the sum of `reasons`
+};
+
+struct Prediction {
+  std::vector<KernelPrediction> kernels;
+  KernelCount count;
+  HbmTraffic hbm;
+  std::array<HbmTraffic, kNumTensors> tensors;
+  std::int64_t hbm_dirty_bytes = 0;  // after the last kernel
+  Picoseconds time = 0;              // kernels, and the launch gaps between them
+
+  double time_us() const { return static_cast<double>(time) / 1e6; }
+};
+
+/// CTAs of a kernel that fit on one SM at once, and what limits them. 0 with the reason when not even one fits.
+struct Occupancy {
+  int ctas_per_sm = 0;
+  std::string limit;
+};
+Occupancy occupancy(const CtaResources& resources, const Machine& machine);
+
+/// Least time that the machine's rates allow for the counted work: the roofline. No run is faster.
+Picoseconds roofline_bound(const KernelCount& count, std::int64_t hbm_read_bytes, const Machine& machine);
+
+/// Throws Error(unsupported) when a CTA does not fit on an SM (names needed and available).
+Prediction simulate(const Schedule& schedule, const Machine& machine, const RunOptions& options = {});
+
+}  // namespace flashscope

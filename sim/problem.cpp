@@ -1,0 +1,119 @@
+#include "sim/problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+#include "sim/error.h"
+
+namespace flashscope {
+
+int element_bytes(DType dtype) {
+  switch (dtype) {
+    case DType::fp64: return 8;
+    case DType::fp32: return 4;
+    case DType::fp16:
+    case DType::bf16: return 2;
+    case DType::fp8: return 1;
+  }
+  throw Error(ErrorKind::internal, "element_bytes: unknown dtype");
+}
+
+const char* name_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp64: return "fp64";
+    case DType::fp32: return "fp32";
+    case DType::fp16: return "fp16";
+    case DType::bf16: return "bf16";
+    case DType::fp8: return "fp8";
+  }
+  throw Error(ErrorKind::internal, "name_of: unknown dtype");
+}
+
+DType dtype_from_name(const std::string& name) {
+  for (DType dtype : {DType::fp64, DType::fp32, DType::fp16, DType::bf16, DType::fp8})
+    if (name == name_of(dtype)) return dtype;
+  throw Error(ErrorKind::usage, "--dtype: '" + name + "' is not one of fp32, fp16, bf16, fp8, fp64");
+}
+
+double AttentionProblem::scale() const {
+  return softmax_scale != 0 ? softmax_scale : 1.0 / std::sqrt(static_cast<double>(head_dim));
+}
+
+namespace {
+
+void check_range(const char* option, std::int64_t value, std::int64_t lo, std::int64_t hi) {
+  if (value < lo || value > hi)
+    throw Error(ErrorKind::usage, std::string(option) + ": " + std::to_string(value) + " is outside " +
+                                      std::to_string(lo) + " … " + std::to_string(hi));
+}
+
+/// Product of non-negative factors; Error(resource) when it does not fit in 62 bits.
+std::int64_t checked_product(std::initializer_list<std::int64_t> factors) {
+  std::int64_t product = 1;
+  for (std::int64_t factor : factors)
+    if (__builtin_mul_overflow(product, factor, &product) || product > (std::int64_t{1} << 62))
+      throw Error(ErrorKind::resource,
+                  "the problem is too large to count in 64-bit integers; reduce batch, heads, seqlen or head_dim");
+  return product;
+}
+
+}  // namespace
+
+void validate(const AttentionProblem& p) {
+  check_range("--batch", p.batch, 0, kMaxHeads);
+  check_range("--heads", p.heads, 1, kMaxHeads);
+  check_range("--kv-heads", p.kv_heads, 1, kMaxHeads);
+  if (p.heads % p.kv_heads != 0)
+    throw Error(ErrorKind::usage, "--heads " + std::to_string(p.heads) + " is not a multiple of --kv-heads " +
+                                      std::to_string(p.kv_heads) + "; every KV head serves the same number of heads");
+  check_range("--seqlen-q", p.seqlen_q, 0, kMaxSeqlen);
+  check_range("--seqlen-k", p.seqlen_k, 0, kMaxSeqlen);
+  check_range("--head-dim", p.head_dim, 1, kMaxHeadDim);
+  check_range("--window left", p.window_left, -1, INT32_MAX);
+  check_range("--window right", p.window_right, -1, INT32_MAX);
+  if (!std::isfinite(p.softmax_scale)) throw Error(ErrorKind::usage, "--scale: must be a finite number");
+  const std::int64_t all_heads = checked_product({p.batch, p.heads});
+  check_range("--batch × --heads", all_heads, 0, INT32_MAX);
+  // The largest number anything below forms is a small multiple of FLOPs or of the score matrix in 32-byte sectors.
+  checked_product({all_heads, std::max(1, p.seqlen_q), std::max(1, p.seqlen_k), p.head_dim, 64});
+}
+
+std::int64_t kept_pairs_in(const MaskShape& mask, Range rows, Range keys) {
+  std::int64_t pairs = 0;
+  for (int row = rows.begin; row < rows.end; ++row) {
+    const Range kept = kept_keys(mask, row);
+    pairs += std::max(0, std::min(kept.end, keys.end) - std::max(kept.begin, keys.begin));
+  }
+  return pairs;
+}
+
+std::int64_t kept_pairs(const AttentionProblem& p) {
+  const MaskShape mask = p.mask();
+  const std::int64_t per_head = mask.left < 0 && mask.right < 0
+                                    ? std::int64_t{p.seqlen_q} * p.seqlen_k
+                                    : kept_pairs_in(mask, {0, p.seqlen_q}, {0, p.seqlen_k});
+  return per_head * p.num_heads();
+}
+
+std::int64_t attention_flops(const AttentionProblem& p) { return 4 * std::int64_t{p.head_dim} * kept_pairs(p); }
+
+std::int64_t compulsory_bytes(const AttentionProblem& p) {
+  if (p.seqlen_q == 0) return 0;
+  // Rows with at least one kept key, and keys that at least one row keeps: both are contiguous ranges.
+  const auto used = [](const MaskShape& mask) {
+    std::int64_t rows = 0;
+    for (int row = 0; row < mask.seqlen_q; ++row) {
+      const Range keys = kept_keys(mask, row);
+      rows += keys.end > keys.begin;
+    }
+    return rows;
+  };
+  const std::int64_t row_bytes = std::int64_t{p.head_dim} * element_bytes(p.dtype);
+  const std::int64_t queries = used(p.mask()) * p.num_heads();
+  const std::int64_t keys = used(transposed(p.mask())) * p.num_kv_heads();
+  const std::int64_t outputs = std::int64_t{p.seqlen_q} * p.num_heads();
+  return (queries + 2 * keys + outputs) * row_bytes;
+}
+
+}  // namespace flashscope

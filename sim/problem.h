@@ -1,0 +1,61 @@
+// The attention problem: sizes, data type, mask, scale. A value; everything else in sim/ is a function of it.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "sim/schedule/walk.h"
+
+namespace flashscope {
+
+enum class DType { fp64, fp32, fp16, bf16, fp8 };
+
+/// Size of one stored element in bytes.
+int element_bytes(DType dtype);
+const char* name_of(DType dtype);
+/// Throws Error(usage) that lists the accepted names.
+DType dtype_from_name(const std::string& name);
+
+/// O = softmax(softmax_scale · Q Kᵀ + mask) V for every batch entry and head.
+///   Q: (batch, heads, seqlen_q, head_dim)    K, V: (batch, kv_heads, seqlen_k, head_dim)
+///   O: like Q                                 LSE: (batch, heads, seqlen_q), float32, natural log
+/// A row that sees no key has O = 0 and LSE = -inf.
+struct AttentionProblem {
+  int batch = 1;
+  int heads = 16;
+  int kv_heads = 16;  // heads: MHA; fewer: GQA; 1: MQA
+  int seqlen_q = 4096;
+  int seqlen_k = 4096;
+  int head_dim = 64;
+  DType dtype = DType::bf16;
+  bool causal = false;     // the same as window_right = 0
+  int window_left = -1;    // keys before the diagonal that a query sees; -1: all
+  int window_right = -1;   // keys after the diagonal; -1: all
+  double softmax_scale = 0;  // 0: 1 / sqrt(head_dim)
+
+  bool operator==(const AttentionProblem&) const = default;
+
+  MaskShape mask() const { return {seqlen_q, seqlen_k, window_left, causal ? 0 : window_right}; }
+  double scale() const;
+  int num_heads() const { return batch * heads; }        // query heads over the batch
+  int num_kv_heads() const { return batch * kv_heads; }  // KV heads over the batch
+};
+
+inline constexpr int kMaxHeadDim = 4096;
+inline constexpr int kMaxHeads = 1 << 20;
+
+/// Checks every size before any arithmetic. Throws Error(usage) naming the option and its range, or Error(resource) when
+/// the byte or FLOP counts would not fit in 62 bits.
+void validate(const AttentionProblem& problem);
+
+/// Pairs (query, key) that the mask keeps, over batch and heads. Exact.
+std::int64_t kept_pairs(const AttentionProblem& problem);
+/// Pairs kept inside rows [row_begin, row_end) × keys [key_begin, key_end) of one head.
+std::int64_t kept_pairs_in(const MaskShape& mask, Range rows, Range keys);
+
+/// 4 · head_dim · kept pairs: the two matrix products, a multiply-add counted as 2.
+std::int64_t attention_flops(const AttentionProblem& problem);
+
+/// Bytes every algorithm must move at least once: the rows of Q, K, V that a kept pair needs, and O. No statistics.
+std::int64_t compulsory_bytes(const AttentionProblem& problem);
+
+}  // namespace flashscope

@@ -1,0 +1,101 @@
+// flash_v1: K and V outside, Q inside (FlashAttention, arXiv 2205.14135, Algorithm 1).
+//
+// One CTA owns a whole head and runs both loops. Each key tile is loaded once; for each of them every query tile comes
+// in with its O, l, m and goes back: O is rewritten in the storage dtype once per key tile, which is what flash_v2 saves.
+#include <algorithm>
+
+#include "sim/schedule/algorithms.h"
+
+namespace flashscope {
+namespace {
+
+class FlashV1 final : public Schedule {
+ public:
+  FlashV1(const AttentionProblem& p, TileShape tile) : Schedule("flash_v1", p, tile) {
+    m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::O, Tensor::LSE, Tensor::M, Tensor::L};
+    const std::int64_t smem = 4 * (std::int64_t{tile.br} * p.head_dim + 2 * std::int64_t{tile.bc} * p.head_dim +
+                                   std::int64_t{tile.br} * tile.bc);
+    m_kernels = {{"flash_v1", 1, p.num_heads(), {256, smem, 128}, {4, 4}}};
+  }
+
+  ClosedForm closed_form() const override {
+    const AttentionProblem& p = problem();
+    const std::int64_t row_bytes = std::int64_t{p.head_dim} * element_bytes(p.dtype);
+    std::int64_t keys = 0;    // loaded per head: key tiles that any query sees
+    std::int64_t visits = 0;  // query rows brought in, over all key tiles
+    for (int j = 0; j < num_tiles(p.seqlen_k, tile().bc); ++j) {
+      const Range visited = visited_tiles(transposed(p.mask()), tile().bc, tile().br, j);
+      if (visited.end == visited.begin) continue;
+      keys += tile_rows(p.seqlen_k, tile().bc, j);
+      visits += std::min<std::int64_t>(p.seqlen_q, std::int64_t{visited.end} * tile().br) -
+                std::int64_t{visited.begin} * tile().br;
+    }
+    const std::int64_t rounds_read = 2 * keys * row_bytes + visits * (2 * row_bytes + 8);
+    const std::int64_t rounds_write = visits * (row_bytes + 8);
+    const std::int64_t initial_write = p.seqlen_q * (row_bytes + 8);
+    const std::int64_t lse_read = 8 * std::int64_t{p.seqlen_q};
+    const std::int64_t lse_write = 4 * std::int64_t{p.seqlen_q};
+    return {(rounds_read + lse_read) * p.num_heads(), (rounds_write + initial_write + lse_write) * p.num_heads(),
+            (rounds_read + rounds_write) * p.num_heads()};
+  }
+
+ protected:
+  void cta(int, std::int64_t, CtaProgram& cta) const override {
+    const MaskShape mask = problem().mask();
+    const MaskShape by_key = transposed(mask);
+    const int tr = num_tiles(problem().seqlen_q, tile().br);
+    const int tc = num_tiles(problem().seqlen_k, tile().bc);
+    const Range whole_query_tiles = {0, problem().seqlen_q / tile().br};
+
+    cta.for_each_tile({0, tr}, whole_query_tiles, [&](int i) {  // O = 0, l = 0, m = -inf in global memory
+      cta.clear_state(i);
+      cta.normalize(i);
+      store_state(cta, i, 0);
+    });
+    cta.barrier(0, 0);
+    for (int j = 0; j < tc; ++j) {
+      const Range visited = visited_tiles(by_key, tile().bc, tile().br, j);
+      if (visited.end == visited.begin) continue;
+      cta.load(Tensor::K, 0, j);
+      cta.load(Tensor::V, 0, j);
+      cta.for_each_tile(visited, whole_tiles(by_key, tile().bc, tile().br, j), [&](int i) {
+        cta.load(Tensor::Q, i, j);
+        cta.load(Tensor::O, i, j);
+        cta.load(Tensor::L, i, j);
+        cta.load(Tensor::M, i, j);
+        cta.barrier(i, j);
+        cta.undo_normalize(i);
+        cta.scores(i, j);
+        cta.mask(i, j);
+        cta.barrier(i, j);
+        cta.online_softmax(i, j);
+        cta.barrier(i, j);
+        cta.weighted_sum(i, j);
+        cta.normalize(i);
+        store_state(cta, i, j);
+        cta.barrier(i, j);  // Q, K, V and the scores have been read
+      });
+    }
+    cta.for_each_tile({0, tr}, whole_query_tiles, [&](int i) {
+      cta.load(Tensor::L, i, 0);
+      cta.load(Tensor::M, i, 0);
+      cta.log_sum_exp(i);
+      cta.store(Tensor::LSE, i, 0);
+    });
+  }
+
+ private:
+  static void store_state(CtaProgram& cta, int i, int j) {
+    cta.store(Tensor::O, i, j);
+    cta.store(Tensor::L, i, j);
+    cta.store(Tensor::M, i, j);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Schedule> make_flash_v1(const AttentionProblem& problem, TileShape tile) {
+  return std::make_unique<FlashV1>(problem, tile);
+}
+
+}  // namespace flashscope

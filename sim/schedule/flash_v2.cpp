@@ -1,0 +1,70 @@
+// flash_v2: Q outside, K and V streamed (FlashAttention-2, arXiv 2307.08691, Algorithm 1).
+//
+// One CTA owns query tile i of one head. acc, m and l never leave the chip; acc is divided once, at the end; one
+// statistic a row (LSE) is stored for the backward pass. Key tiles the mask empties are never loaded.
+#include <algorithm>
+
+#include "sim/schedule/algorithms.h"
+
+namespace flashscope {
+namespace {
+
+class FlashV2 final : public Schedule {
+ public:
+  FlashV2(const AttentionProblem& p, TileShape tile) : Schedule("flash_v2", p, tile) {
+    m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::O, Tensor::LSE};
+    // Q tile, one tile shared by K and V in turn, and the scores; operands are widened to float32 on chip.
+    const std::int64_t smem =
+        4 * (std::int64_t{tile.br} * p.head_dim + std::int64_t{tile.bc} * p.head_dim + std::int64_t{tile.br} * tile.bc);
+    m_kernels = {{"flash_v2", num_tiles(p.seqlen_q, tile.br), p.num_heads(), {256, smem, 128}, {4, 4}}};
+  }
+
+  ClosedForm closed_form() const override {
+    const AttentionProblem& p = problem();
+    const std::int64_t row_bytes = std::int64_t{p.head_dim} * element_bytes(p.dtype);
+    const std::int64_t q_bytes = row_bytes * p.seqlen_q;
+    std::int64_t keys = 0;  // streamed past all query tiles of a head
+    for (int i = 0; i < num_tiles(p.seqlen_q, tile().br); ++i) {
+      const Range visited = visited_tiles(p.mask(), tile().br, tile().bc, i);
+      if (visited.end > visited.begin)
+        keys += std::min<std::int64_t>(p.seqlen_k, std::int64_t{visited.end} * tile().bc) -
+                std::int64_t{visited.begin} * tile().bc;
+    }
+    const std::int64_t read = (q_bytes + 2 * keys * row_bytes) * p.num_heads();
+    const std::int64_t lse = 4 * std::int64_t{p.seqlen_q} * p.num_heads();
+    return {read, q_bytes * p.num_heads() + lse, read + q_bytes * p.num_heads()};
+  }
+
+ protected:
+  void cta(int, std::int64_t inner, CtaProgram& cta) const override {
+    const int i = static_cast<int>(inner);
+    const MaskShape mask = problem().mask();
+    cta.load(Tensor::Q, i, 0);
+    cta.clear_state(i);
+    cta.for_each_tile(visited_tiles(mask, tile().br, tile().bc, i), whole_tiles(mask, tile().br, tile().bc, i),
+                      [&](int j) {
+                        cta.load(Tensor::K, i, j);
+                        cta.barrier(i, j);
+                        cta.scores(i, j);
+                        cta.mask(i, j);
+                        cta.barrier(i, j);  // K has been read: its place takes V
+                        cta.load(Tensor::V, i, j);
+                        cta.online_softmax(i, j);
+                        cta.barrier(i, j);
+                        cta.weighted_sum(i, j);
+                        cta.barrier(i, j);  // V has been read
+                      });
+    cta.normalize(i);
+    cta.log_sum_exp(i);
+    cta.store(Tensor::O, i, 0);
+    cta.store(Tensor::LSE, i, 0);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Schedule> make_flash_v2(const AttentionProblem& problem, TileShape tile) {
+  return std::make_unique<FlashV2>(problem, tile);
+}
+
+}  // namespace flashscope

@@ -1,0 +1,68 @@
+// The vocabulary of a schedule: tensors in global memory and the operations that a CTA performs on their tiles.
+#pragma once
+#include <cstdint>
+
+namespace flashscope {
+
+/// Tensors in global memory. (rows × columns) per head:
+enum class Tensor : std::uint8_t {
+  Q,    // seqlen_q × head_dim
+  K,    // seqlen_k × head_dim
+  V,    // seqlen_k × head_dim
+  S,    // seqlen_q × seqlen_k, scores
+  P,    // seqlen_q × seqlen_k, probabilities
+  O,    // seqlen_q × head_dim
+  LSE,  // seqlen_q × 1, float32
+  M,    // seqlen_q × 1, float32, running row maximum (flash_v1 keeps it in global memory)
+  L,    // seqlen_q × 1, float32, running row sum (likewise)
+};
+inline constexpr int kNumTensors = 9;
+const char* name_of(Tensor tensor);
+
+/// What one operation does. The on-chip state of a CTA is: one tile of each tensor it loaded, S (scores, later the
+/// softmax numerators P), acc (Br × head_dim), and per row m (maximum), l (sum).
+enum class Op : std::uint8_t {
+  load,            // tensor tile: global memory → chip
+  store,           // tensor tile: chip → global memory
+  clear_state,     // acc = 0, m = -inf, l = 0
+  scores,          // S = softmax_scale · Q Kᵀ
+  mask,            // S = -inf where the pair is not kept
+  softmax,         // whole rows: m = rowmax(S), l = rowsum(exp(S - m)), P = exp(S - m) / l   (0 in empty rows)
+  online_softmax,  // m' = max(m, rowmax S); S ← exp(S - m'); l ← exp(m - m') l + rowsum S; acc ← exp(m - m') acc
+  weighted_sum,    // acc += P V (or S V after online_softmax)
+  undo_normalize,  // acc = diag(l) O: takes a stored O back into the running form (flash_v1)
+  normalize,       // O = diag(1/l) acc   (0 where l = 0)
+  log_sum_exp,     // LSE = m + log l     (-inf where l = 0)
+  barrier,         // all threads of the CTA meet
+};
+inline constexpr int kNumOps = 12;
+const char* name_of(Op op);
+
+/// One operation on one tile. A value: it names tiles, never pointers.
+struct TileOp {
+  Op op = Op::barrier;
+  Tensor tensor = Tensor::Q;  // load, store
+  int head = 0;               // batch · heads + head of `tensor`; for K and V batch · kv_heads + kv_head
+  int i = 0, j = 0;           // query tile and key tile that the CTA works on (the paper's indices)
+  int row = 0, rows = 0;      // region: load/store: of `tensor`; computing operations: query rows …
+  int col = 0, cols = 0;      //                                  … × keys (scores, softmax) or × head_dim columns
+  int depth = 0;              // length of the contraction (scores: head_dim; weighted_sum: keys)
+  std::int64_t bytes = 0;     // load, store: requested of global memory, as the schedule names them
+  std::int64_t sectors = 0;   // load, store: the same in 32-byte sectors, counted warp request by warp request
+
+  bool operator==(const TileOp&) const = default;
+};
+
+/// Receives a CTA's operations in program order. It may read, never change the schedule.
+class OpSink {
+ public:
+  virtual ~OpSink() = default;
+  virtual void op(const TileOp& op) = 0;
+  /// True when the sink only adds things up: a run of like tiles is then walked once, between begin_repeat(n) and
+  /// end_repeat(), instead of n times. Repeats nest by multiplication.
+  virtual bool collapses() const { return false; }
+  virtual void begin_repeat(std::int64_t /*times*/) {}
+  virtual void end_repeat() {}
+};
+
+}  // namespace flashscope

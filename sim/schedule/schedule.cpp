@@ -1,0 +1,226 @@
+#include "sim/schedule/schedule.h"
+
+#include <algorithm>
+
+#include "sim/error.h"
+
+namespace flashscope {
+
+const char* name_of(Tensor tensor) {
+  static constexpr const char* names[kNumTensors] = {"Q", "K", "V", "S", "P", "O", "LSE", "M", "L"};
+  return names[static_cast<int>(tensor)];
+}
+
+const char* name_of(Op op) {
+  static constexpr const char* names[kNumOps] = {"load",           "store",        "clear_state",    "scores",
+                                                 "mask",           "softmax",      "online_softmax", "weighted_sum",
+                                                 "undo_normalize", "normalize",    "log_sum_exp",    "barrier"};
+  return names[static_cast<int>(op)];
+}
+
+TensorShape shape_of(Tensor tensor, const AttentionProblem& p) {
+  const int element = element_bytes(p.dtype);
+  switch (tensor) {
+    case Tensor::Q:
+    case Tensor::O: return {p.seqlen_q, p.head_dim, p.num_heads(), element};
+    case Tensor::K:
+    case Tensor::V: return {p.seqlen_k, p.head_dim, p.num_kv_heads(), element};
+    case Tensor::S:
+    case Tensor::P: return {p.seqlen_q, p.seqlen_k, p.num_heads(), element};
+    case Tensor::LSE:
+    case Tensor::M:
+    case Tensor::L: return {p.seqlen_q, 1, p.num_heads(), 4};
+  }
+  throw Error(ErrorKind::internal, "shape_of: unknown tensor");
+}
+
+std::int64_t Schedule::peak_memory_bytes() const {
+  std::int64_t bytes = 0;
+  for (Tensor tensor : m_tensors) bytes += shape_of(tensor, m_problem).bytes();
+  return bytes;
+}
+
+void Schedule::walk(int kernel, std::int64_t cta_index, OpSink& sink) const {
+  const KernelLaunch& launch = m_kernels[static_cast<std::size_t>(kernel)];
+  CtaProgram program(*this, static_cast<int>(cta_index / launch.ctas_per_head), sink);
+  cta(kernel, cta_index % launch.ctas_per_head, program);
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::cta_classes(int kernel) const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> classes;
+  for (std::int64_t inner = 0; inner < m_kernels[static_cast<std::size_t>(kernel)].ctas_per_head; ++inner)
+    classes.emplace_back(inner, 1);
+  return classes;
+}
+
+bool Schedule::sector_aligned() const {
+  for (Tensor tensor : m_tensors) {
+    const TensorShape shape = shape_of(tensor, m_problem);
+    const bool is_statistic = tensor == Tensor::LSE || tensor == Tensor::M || tensor == Tensor::L;
+    const std::int64_t tile_step = is_statistic ? std::int64_t{m_tile.br} * shape.element_bytes : shape.pitch();
+    if (tile_step % kSectorBytes != 0 || shape.head_bytes() % kSectorBytes != 0) return false;
+    const bool is_scores = tensor == Tensor::S || tensor == Tensor::P;
+    if (is_scores && m_tile.bc * shape.element_bytes % kSectorBytes != 0) return false;
+  }
+  return true;
+}
+
+Range CtaProgram::rows_of(int i) const {
+  const int br = m_schedule.tile().br;
+  return {i * br, i * br + tile_rows(problem().seqlen_q, br, i)};
+}
+
+Range CtaProgram::keys_of(int j) const {
+  const int bc = m_schedule.tile().bc;
+  return {j * bc, j * bc + tile_rows(problem().seqlen_k, bc, j)};
+}
+
+void CtaProgram::move(Op op, Tensor tensor, int i, int j) {
+  switch (tensor) {
+    case Tensor::Q:
+    case Tensor::O: return move_region(op, tensor, i, j, rows_of(i), {0, head_dim()}, Access::copy, 1);
+    case Tensor::K:
+    case Tensor::V: return move_region(op, tensor, i, j, keys_of(j), {0, head_dim()}, Access::copy, 1);
+    case Tensor::S:
+    case Tensor::P: return move_region(op, tensor, i, j, rows_of(i), keys_of(j), Access::copy, 1);
+    case Tensor::LSE:
+    case Tensor::M:
+    case Tensor::L: return move_region(op, tensor, i, j, rows_of(i), {0, 1}, Access::copy, 1);
+  }
+}
+
+TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access) const {
+  const AttentionProblem& p = problem();
+  const TensorShape shape = shape_of(tensor, p);
+  TileOp t;
+  t.op = op;
+  t.tensor = tensor;
+  t.head = m_head;
+  if (tensor == Tensor::K || tensor == Tensor::V)
+    t.head = m_head / p.heads * p.kv_heads + kv_head_of(m_head % p.heads, p.heads, p.kv_heads);
+  t.i = i;
+  t.j = j;
+  t.row = rows.begin;
+  t.rows = rows.end - rows.begin;
+  t.col = cols.begin;
+  t.cols = cols.end - cols.begin;
+  t.bytes = std::int64_t{t.rows} * t.cols * shape.element_bytes;
+  const std::int64_t first_byte =
+      t.head * shape.head_bytes() + rows.begin * shape.pitch() + std::int64_t{cols.begin} * shape.element_bytes;
+  t.sectors = count_sectors(access, first_byte, shape.pitch(), t.rows, t.cols, shape.element_bytes);
+  return t;
+}
+
+void CtaProgram::move_region(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access,
+                             std::int64_t times) {
+  TileOp t = moved(op, tensor, i, j, rows, cols, access);
+  t.bytes *= times;
+  t.sectors *= times;
+  m_sink.op(t);
+}
+
+void CtaProgram::request(Tensor tensor, int i, int j, Range rows, Range cols, Access access, std::int64_t warp_times,
+                         std::int64_t lane_times) {
+  TileOp t = moved(Op::load, tensor, i, j, rows, cols, access);
+  t.bytes *= lane_times;
+  t.sectors *= warp_times;
+  m_sink.op(t);
+}
+
+void CtaProgram::mask(int i, int j) {
+  const Range rows = rows_of(i), keys = keys_of(j);
+  const MaskShape mask = problem().mask();
+  const Range first = kept_keys(mask, rows.begin), last = kept_keys(mask, rows.end - 1);
+  const bool all_kept = last.begin <= keys.begin && first.end >= keys.end;
+  if (!all_kept) compute(Op::mask, i, j, rows, keys, 0);
+}
+
+void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth) {
+  TileOp t;
+  t.op = op;
+  t.head = m_head;
+  t.i = i;
+  t.j = j;
+  t.row = rows.begin;
+  t.rows = rows.end - rows.begin;
+  t.col = cols.begin;
+  t.cols = cols.end - cols.begin;
+  t.depth = depth;
+  m_sink.op(t);
+}
+
+namespace {
+
+std::int64_t sectors_spanned(std::int64_t first_byte, std::int64_t bytes) {
+  return (first_byte + bytes + kSectorBytes - 1) / kSectorBytes - first_byte / kSectorBytes;
+}
+
+/// Requests of a CTA copy: lane after lane takes the next vector of the tile, row-major; 32 lanes are one request.
+std::int64_t copy_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element) {
+  std::int64_t row_bytes = std::int64_t{cols} * element;
+  if (row_bytes == pitch) {  // whole rows: one contiguous piece
+    row_bytes *= rows;
+    pitch = row_bytes;
+    rows = 1;
+  }
+  if (first_byte % kSectorBytes == 0 && pitch % kSectorBytes == 0 && row_bytes % kSectorBytes == 0)
+    return rows * (row_bytes / kSectorBytes);
+  const std::int64_t request_bytes = std::int64_t{kWarpSize} * copy_width(first_byte, pitch, row_bytes, element);
+  std::int64_t sectors = 0;
+  std::int64_t room = request_bytes;  // left in the request being filled
+  std::int64_t last_sector = -1;      // neighbouring rows may share a sector within one request
+  for (int row = 0; row < rows; ++row) {
+    std::int64_t at = first_byte + row * pitch;
+    for (std::int64_t left = row_bytes; left > 0;) {
+      const std::int64_t piece = std::min(left, room);
+      sectors += sectors_spanned(at, piece) - (at / kSectorBytes == last_sector ? 1 : 0);
+      last_sector = (at + piece - 1) / kSectorBytes;
+      at += piece;
+      left -= piece;
+      room -= piece;
+      if (room == 0) {
+        room = request_bytes;
+        last_sector = -1;
+      }
+    }
+  }
+  return sectors;
+}
+
+/// A warp on 32 columns of one row: rows do not share requests.
+std::int64_t row_per_warp_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element) {
+  std::int64_t sectors = 0;
+  for (int row = 0; row < rows; ++row)
+    for (int col = 0; col < cols; col += kWarpSize)
+      sectors += sectors_spanned(first_byte + row * pitch + std::int64_t{col} * element,
+                                 std::int64_t{std::min(kWarpSize, cols - col)} * element);
+  return sectors;
+}
+
+/// Lanes on consecutive rows, one element each, column after column.
+std::int64_t row_per_lane_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element) {
+  if (pitch >= kSectorBytes) return std::int64_t{rows} * cols;  // every lane its own sector
+  std::int64_t sectors = 0;
+  for (int col = 0; col < cols; ++col)
+    for (int row = 0; row < rows; row += kWarpSize) {
+      const std::int64_t first = first_byte + row * pitch + std::int64_t{col} * element;
+      const std::int64_t last = first + (std::min(kWarpSize, rows - row) - 1) * pitch;
+      sectors += last / kSectorBytes - first / kSectorBytes + 1;
+    }
+  return sectors;
+}
+
+}  // namespace
+
+std::int64_t count_sectors(Access access, std::int64_t first_byte, std::int64_t pitch, int rows, int cols,
+                           int element) {
+  switch (access) {
+    case Access::copy: return copy_sectors(first_byte, pitch, rows, cols, element);
+    case Access::row_per_warp: return row_per_warp_sectors(first_byte, pitch, rows, cols, element);
+    case Access::row_per_lane: return row_per_lane_sectors(first_byte, pitch, rows, cols, element);
+    case Access::broadcast: return std::int64_t{rows} * cols;
+  }
+  throw Error(ErrorKind::internal, "count_sectors: unknown access");
+}
+
+}  // namespace flashscope

@@ -1,0 +1,186 @@
+// A schedule: kernels, their CTAs, and for each CTA the sequence of tile operations. It is written once per algorithm
+// and read five ways: counted (sim/count), executed with numbers (sim/compute), timed (sim/engine), drawn
+// (viz/core/scene) and launched (the kernels share walk.h with it, and log their operations for comparison).
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/problem.h"
+#include "sim/schedule/op.h"
+
+namespace flashscope {
+
+/// Rows of a query tile, rows of a key tile, and slots of the K/V ring (1: load, wait, compute).
+struct TileShape {
+  int br = 64;
+  int bc = 64;
+  int stages = 1;
+  bool operator==(const TileShape&) const = default;
+};
+
+/// What one CTA of a kernel occupies on an SM.
+struct CtaResources {
+  int threads = 128;
+  std::int64_t smem_bytes = 0;
+  int registers_per_thread = 128;
+};
+
+/// The per-thread register tile of a rung's matrix products on the FMA units: each step of the contraction reads
+/// rows + cols operands from SMEM for rows · cols multiply-adds. Zero: operands come straight from global memory.
+struct ThreadTile {
+  int rows = 0;
+  int cols = 0;
+};
+
+/// One kernel launch. CTAs are numbered linearly, head by head: cta = head · ctas_per_head + inner; the launch grid is
+/// one-dimensional because grid.y and grid.z stop at 65,535.
+struct KernelLaunch {
+  std::string name;
+  std::int64_t ctas_per_head = 0;
+  int heads = 0;  // batch · heads
+  CtaResources resources;
+  ThreadTile thread_tile;
+
+  std::int64_t ctas() const { return ctas_per_head * heads; }
+};
+
+/// How a tensor lies in global memory: row-major per head, heads one after the other.
+struct TensorShape {
+  int rows = 0;
+  int cols = 0;
+  int heads = 0;
+  int element_bytes = 0;
+  std::int64_t pitch() const { return std::int64_t{cols} * element_bytes; }
+  std::int64_t head_bytes() const { return pitch() * rows; }
+  std::int64_t bytes() const { return head_bytes() * heads; }
+};
+
+TensorShape shape_of(Tensor tensor, const AttentionProblem& problem);
+
+/// How a warp touches a tile.
+enum class Access {
+  copy,          // the CTA's threads copy the tile once, consecutive vectors on consecutive lanes (walk.h copy_width)
+  row_per_warp,  // one element a lane, a warp on up to 32 columns of one row
+  row_per_lane,  // one element a lane, lanes on consecutive rows: a naive column walk
+  broadcast,     // all lanes of a warp read the same element
+};
+
+class CtaProgram;
+
+/// Exact SM traffic written down as a formula, independently of the walk: what counting must give.
+struct ClosedForm {
+  std::int64_t sm_read_bytes = 0;
+  std::int64_t sm_write_bytes = 0;
+  std::int64_t paper_bytes = 0;  // the paper's two-level count (docs/glossary.md)
+};
+
+class Schedule {
+ public:
+  Schedule(std::string algorithm, const AttentionProblem& problem, TileShape tile)
+      : m_algorithm(std::move(algorithm)), m_problem(problem), m_tile(tile) {}
+  virtual ~Schedule() = default;
+
+  const std::string& algorithm() const { return m_algorithm; }
+  const AttentionProblem& problem() const { return m_problem; }
+  const TileShape& tile() const { return m_tile; }
+  /// In launch order; each starts when the one before has ended. Empty when there is nothing to compute.
+  const std::vector<KernelLaunch>& kernels() const { return m_kernels; }
+
+  /// Tensors this algorithm keeps in global memory, inputs and outputs included.
+  const std::vector<Tensor>& tensors() const { return m_tensors; }
+  std::int64_t peak_memory_bytes() const;
+
+  /// Sends the operations of one CTA to `sink`, in program order.
+  void walk(int kernel, std::int64_t cta, OpSink& sink) const;
+
+  virtual ClosedForm closed_form() const = 0;
+
+  /// Visits CTAs of one head that between them stand for all: f(inner, how many CTAs of the head are alike).
+  /// The default visits each once. Exact: alike means equal bytes, sectors, FLOPs and exponentials.
+  virtual std::vector<std::pair<std::int64_t, std::int64_t>> cta_classes(int kernel) const;
+
+  /// True when the byte addresses of all tiles and heads are multiples of a sector, so that tiles of one size have equal
+  /// sector counts and counting may visit one of them for all.
+  bool sector_aligned() const;
+
+ protected:
+  /// The algorithm itself: one CTA of one kernel. `inner` counts CTAs within the head.
+  virtual void cta(int kernel, std::int64_t inner, CtaProgram& program) const = 0;
+
+  std::vector<KernelLaunch> m_kernels;
+  std::vector<Tensor> m_tensors;
+
+ private:
+  std::string m_algorithm;
+  AttentionProblem m_problem;
+  TileShape m_tile;
+};
+
+/// The pen with which a schedule writes one CTA's operations. It knows sizes and addresses, so that the schedule reads
+/// like the algorithm.
+class CtaProgram {
+ public:
+  CtaProgram(const Schedule& schedule, int head, OpSink& sink) : m_schedule(schedule), m_head(head), m_sink(sink) {}
+
+  // Tiles by the paper's indices. Rows of Q, O, LSE, M, L: tile i. Rows of K, V: tile j. S and P: tile (i, j).
+  void load(Tensor tensor, int i, int j) { move(Op::load, tensor, i, j); }
+  void store(Tensor tensor, int i, int j) { move(Op::store, tensor, i, j); }
+  /// The same for any region, moved `times` times.
+  void move_region(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access, std::int64_t times);
+  /// Loads of a naive kernel: the warps send the requests of the region `warp_times` times, and each element is asked
+  /// for by `lane_times` threads (a broadcast serves many lanes with one request).
+  void request(Tensor tensor, int i, int j, Range rows, Range cols, Access access, std::int64_t warp_times,
+               std::int64_t lane_times);
+
+  void clear_state(int i) { compute(Op::clear_state, i, 0, rows_of(i), {0, head_dim()}, 0); }
+  void scores(int i, int j) { compute(Op::scores, i, j, rows_of(i), keys_of(j), head_dim()); }
+  /// Emits a mask operation only where a pair of the tile is not kept.
+  void mask(int i, int j);
+  void softmax(int i) { compute(Op::softmax, i, 0, rows_of(i), {0, problem().seqlen_k}, 0); }
+  void online_softmax(int i, int j) { compute(Op::online_softmax, i, j, rows_of(i), keys_of(j), 0); }
+  void weighted_sum(int i, int j) { weighted_sum(i, j, {0, head_dim()}); }
+  void weighted_sum(int i, int j, Range columns) {
+    const Range keys = keys_of(j);
+    compute(Op::weighted_sum, i, j, rows_of(i), columns, keys.end - keys.begin);
+  }
+  void undo_normalize(int i) { compute(Op::undo_normalize, i, 0, rows_of(i), {0, head_dim()}, 0); }
+  void normalize(int i) { compute(Op::normalize, i, 0, rows_of(i), {0, head_dim()}, 0); }
+  void log_sum_exp(int i) { compute(Op::log_sum_exp, i, 0, rows_of(i), {0, 1}, 0); }
+  void barrier(int i, int j) { compute(Op::barrier, i, j, {0, 0}, {0, 0}, 0); }
+
+  /// Calls body(t) for every t of `all`, in order. Tiles in `like` differ in nothing but their position, so a sink that
+  /// only adds up sees one of them, repeated.
+  template <class Body>
+  void for_each_tile(Range all, Range like, Body body) {
+    const bool collapse = m_sink.collapses() && like.end - like.begin > 1 && m_schedule.sector_aligned();
+    if (!collapse) like = {all.end, all.end};
+    for (int t = all.begin; t < like.begin; ++t) body(t);
+    if (collapse) {
+      m_sink.begin_repeat(like.end - like.begin);
+      body(like.begin);
+      m_sink.end_repeat();
+    }
+    for (int t = like.end; t < all.end; ++t) body(t);
+  }
+
+  Range rows_of(int i) const;
+  Range keys_of(int j) const;
+
+ private:
+  const AttentionProblem& problem() const { return m_schedule.problem(); }
+  int head_dim() const { return problem().head_dim; }
+  void move(Op op, Tensor tensor, int i, int j);
+  TileOp moved(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access) const;
+  void compute(Op op, int i, int j, Range rows, Range cols, int depth);
+
+  const Schedule& m_schedule;
+  int m_head;
+  OpSink& m_sink;
+};
+
+/// 32-byte sectors that the warps of a CTA request for a tile. `first_byte` is the tile's offset in its tensor.
+std::int64_t count_sectors(Access access, std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element);
+
+}  // namespace flashscope

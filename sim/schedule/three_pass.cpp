@@ -1,0 +1,98 @@
+// three_pass: S = QKᵀ, P = softmax(S), O = PV as three kernels over shared-memory tiles (the paper's Algorithm 0).
+//
+// S and P are two N × N buffers in global memory, in the problem's dtype. Like eager attention it computes all pairs:
+// under a mask the scores are set to -inf, no tile is skipped.
+#include "sim/schedule/algorithms.h"
+
+namespace flashscope {
+namespace {
+
+class ThreePass final : public Schedule {
+ public:
+  enum Kernel { kScores, kSoftmax, kWeightedSum };
+
+  ThreePass(const AttentionProblem& p, TileShape tile) : Schedule("three_pass", p, tile) {
+    m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::S, Tensor::P, Tensor::O, Tensor::LSE};
+    const std::int64_t tr = num_tiles(p.seqlen_q, tile.br), tc = num_tiles(p.seqlen_k, tile.bc);
+    const std::int64_t br = tile.br, bc = tile.bc, d = p.head_dim;
+    m_kernels = {{"three_pass_scores", tr * tc, p.num_heads(), {256, 4 * (br * d + bc * d), 64}, {4, 4}},
+                 {"three_pass_softmax", tr, p.num_heads(), {256, softmax_row_bytes(p.seqlen_k), 32}, {}},
+                 {"three_pass_weighted_sum", tr, p.num_heads(), {256, 4 * (br * bc + bc * d), 64}, {4, 4}}};
+  }
+
+  ClosedForm closed_form() const override {
+    const AttentionProblem& p = problem();
+    const std::int64_t e = element_bytes(p.dtype), h = p.num_heads();
+    const std::int64_t q = e * p.seqlen_q * p.head_dim * h;       // Q or O
+    const std::int64_t k = e * p.seqlen_k * p.head_dim * h;       // K or V as the query heads see them
+    const std::int64_t s = e * p.seqlen_q * p.seqlen_k * h;       // S or P
+    const std::int64_t tr = num_tiles(p.seqlen_q, tile().br), tc = num_tiles(p.seqlen_k, tile().bc);
+    const std::int64_t softmax_reads = softmax_row_fits(p.seqlen_k) ? 1 : 2;
+    const std::int64_t lse = 4 * std::int64_t{p.seqlen_q} * h;
+    const std::int64_t read = tc * q + tr * k + softmax_reads * s + s + tr * k;
+    const std::int64_t write = s + s + lse + q;
+    return {read, write, 2 * q + 2 * k / p.heads * p.kv_heads + 4 * s};
+  }
+
+  std::vector<std::pair<std::int64_t, std::int64_t>> cta_classes(int kernel) const override {
+    if (kernel != kScores || !sector_aligned()) return Schedule::cta_classes(kernel);
+    // Whole and partial query tiles × whole and partial key tiles: four kinds of CTA.
+    const AttentionProblem& p = problem();
+    if (p.mask().left >= 0 || p.mask().right >= 0) return Schedule::cta_classes(kernel);  // kept pairs differ
+    const std::int64_t tc = num_tiles(p.seqlen_k, tile().bc);
+    const std::int64_t rows[2] = {p.seqlen_q / tile().br, p.seqlen_q % tile().br != 0};
+    const std::int64_t cols[2] = {p.seqlen_k / tile().bc, p.seqlen_k % tile().bc != 0};
+    std::vector<std::pair<std::int64_t, std::int64_t>> classes;
+    for (int r = 0; r < 2; ++r)
+      for (int c = 0; c < 2; ++c)
+        if (rows[r] * cols[c] > 0) classes.emplace_back((r ? rows[0] : 0) * tc + (c ? cols[0] : 0), rows[r] * cols[c]);
+    return classes;
+  }
+
+ protected:
+  void cta(int kernel, std::int64_t inner, CtaProgram& cta) const override {
+    const int tc = num_tiles(problem().seqlen_k, tile().bc);
+    const int i = static_cast<int>(kernel == kScores ? inner / tc : inner);
+    const int j = static_cast<int>(kernel == kScores ? inner % tc : 0);
+    switch (kernel) {
+      case kScores:
+        cta.load(Tensor::Q, i, j);
+        cta.load(Tensor::K, i, j);
+        cta.barrier(i, j);
+        cta.scores(i, j);
+        cta.mask(i, j);
+        cta.store(Tensor::S, i, j);
+        break;
+      case kSoftmax: {
+        // The row maximum and sum, then the probabilities; a row too long for the chip is read twice.
+        const std::int64_t reads = softmax_row_fits(problem().seqlen_k) ? 1 : 2;
+        const Range rows = cta.rows_of(i), keys = {0, problem().seqlen_k};
+        cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::copy, reads);
+        cta.softmax(i);
+        cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::copy, 1);
+        cta.log_sum_exp(i);
+        cta.store(Tensor::LSE, i, 0);
+        break;
+      }
+      case kWeightedSum:
+        cta.clear_state(i);
+        cta.for_each_tile({0, tc}, whole_tiles(problem().mask(), tile().br, tile().bc, i), [&](int key_tile) {
+          cta.load(Tensor::P, i, key_tile);
+          cta.load(Tensor::V, i, key_tile);
+          cta.barrier(i, key_tile);
+          cta.weighted_sum(i, key_tile);
+          cta.barrier(i, key_tile);
+        });
+        cta.store(Tensor::O, i, 0);
+        break;
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Schedule> make_three_pass(const AttentionProblem& problem, TileShape tile) {
+  return std::make_unique<ThreePass>(problem, tile);
+}
+
+}  // namespace flashscope

@@ -1,0 +1,86 @@
+// three_pass_naive: the three passes with one thread an output element, straight from global memory.
+//
+// Where everyone starts. Nothing is kept on chip, so every multiply-add asks the memory system again; loads bypass L1,
+// and the traffic is the sectors of each warp request. A CTA is a 32 × 32 patch of outputs: a warp is one row of it.
+#include "sim/schedule/algorithms.h"
+
+namespace flashscope {
+namespace {
+
+class ThreePassNaive final : public Schedule {
+ public:
+  enum Kernel { kScores, kSoftmax, kWeightedSum };
+
+  ThreePassNaive(const AttentionProblem& p, TileShape tile) : Schedule("three_pass_naive", p, tile) {
+    m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::S, Tensor::P, Tensor::O, Tensor::LSE};
+    const std::int64_t tr = num_tiles(p.seqlen_q, tile.br), tc = num_tiles(p.seqlen_k, tile.bc);
+    const int patch = tile.br * tile.bc;
+    m_kernels = {{"three_pass_naive_scores", tr * tc, p.num_heads(), {patch, 0, 32}, {}},
+                 {"three_pass_naive_softmax", tr, p.num_heads(), {tile.br, 0, 32}, {}},
+                 {"three_pass_naive_weighted_sum", tr * num_tiles(p.head_dim, tile.bc), p.num_heads(), {patch, 0, 32}, {}}};
+  }
+
+  ClosedForm closed_form() const override {
+    const AttentionProblem& p = problem();
+    const std::int64_t e = element_bytes(p.dtype), h = p.num_heads();
+    const std::int64_t pairs = std::int64_t{p.seqlen_q} * p.seqlen_k * h;
+    const std::int64_t lse = 4 * std::int64_t{p.seqlen_q} * h;
+    // Every multiply-add of either product asks for two elements; the softmax scans S three times.
+    const std::int64_t read = e * pairs * (2 * p.head_dim + 3 + 2 * p.head_dim);
+    const std::int64_t o = e * p.seqlen_q * p.head_dim * h;
+    const std::int64_t k = e * p.seqlen_k * p.head_dim * p.num_kv_heads();
+    return {read, 2 * e * pairs + lse + o, 2 * o + 2 * k + 4 * e * pairs};
+  }
+
+ protected:
+  void cta(int kernel, std::int64_t inner, CtaProgram& cta) const override {
+    const AttentionProblem& p = problem();
+    const int tc = num_tiles(p.seqlen_k, tile().bc), column_tiles = num_tiles(p.head_dim, tile().bc);
+    const int per_row = kernel == kScores ? tc : kernel == kSoftmax ? 1 : column_tiles;
+    const int i = static_cast<int>(inner / per_row), j = static_cast<int>(inner % per_row);
+    const Range rows = cta.rows_of(i), dims = {0, p.head_dim};
+    const std::int64_t num_rows = rows.end - rows.begin;
+    switch (kernel) {
+      case kScores: {
+        const Range keys = cta.keys_of(j);
+        // A warp is one query row and up to 32 keys: it asks for an element of Q as one (all lanes the same), and for a
+        // column of K lane by lane.
+        cta.request(Tensor::Q, i, j, rows, dims, Access::broadcast, 1, keys.end - keys.begin);
+        cta.request(Tensor::K, i, j, keys, dims, Access::row_per_lane, num_rows, num_rows);
+        cta.scores(i, j);
+        cta.mask(i, j);
+        cta.move_region(Op::store, Tensor::S, i, j, rows, keys, Access::row_per_warp, 1);
+        break;
+      }
+      case kSoftmax: {
+        const Range keys = {0, p.seqlen_k};
+        cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::row_per_lane, 3);  // maximum, sum, write
+        cta.softmax(i);
+        cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::row_per_lane, 1);
+        cta.log_sum_exp(i);
+        cta.store(Tensor::LSE, i, 0);
+        break;
+      }
+      case kWeightedSum: {
+        const Range columns = {j * tile().bc, j * tile().bc + tile_rows(p.head_dim, tile().bc, j)};
+        cta.clear_state(i);
+        cta.for_each_tile({0, tc}, whole_tiles(p.mask(), tile().br, tile().bc, i), [&](int key_tile) {
+          const Range keys = cta.keys_of(key_tile);
+          cta.request(Tensor::P, i, key_tile, rows, keys, Access::broadcast, 1, columns.end - columns.begin);
+          cta.request(Tensor::V, i, key_tile, keys, columns, Access::row_per_warp, num_rows, num_rows);
+          cta.weighted_sum(i, key_tile, columns);
+        });
+        cta.move_region(Op::store, Tensor::O, i, 0, rows, columns, Access::row_per_warp, 1);
+        break;
+      }
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Schedule> make_three_pass_naive(const AttentionProblem& problem, TileShape tile) {
+  return std::make_unique<ThreePassNaive>(problem, tile);
+}
+
+}  // namespace flashscope

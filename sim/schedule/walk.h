@@ -1,0 +1,104 @@
+// Which tiles an algorithm visits, in which order, and which bytes of a tile one warp request takes.
+//
+// This header is compiled twice: by the host for the schedules and by nvcc for the kernels. A loop bound, a skip rule
+// or a copy width exists here and nowhere else, so that the count and the kernel cannot disagree.
+//
+// Letters are the FlashAttention paper's (arXiv 2205.14135): query tiles of Br rows are numbered i = 0 … Tr-1, key tiles
+// of Bc rows j = 0 … Tc-1. Sequence positions are int (at most kMaxSeqlen); bytes are 64-bit.
+#pragma once
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#define FLASHSCOPE_HD __host__ __device__ __forceinline__
+#else
+#define FLASHSCOPE_HD inline
+#endif
+
+namespace flashscope {
+
+inline constexpr int kMaxSeqlen = 1 << 24;
+inline constexpr int kSectorBytes = 32;  // granule of a global memory request (CUDA programming guide)
+inline constexpr int kWarpSize = 32;
+inline constexpr int kVectorBytes = 16;  // widest load of one thread
+
+/// Which keys a query may see: causal and sliding window, aligned to the bottom right. Query `row` sees key `key` when
+///   row + offset - left <= key <= row + offset + right,   offset = seqlen_k - seqlen_q.
+/// A negative bound is no bound; causal is right = 0.
+struct MaskShape {
+  int seqlen_q = 0;
+  int seqlen_k = 0;
+  int left = -1;
+  int right = -1;
+};
+
+/// Half-open range of tiles or keys: begin <= t < end. Empty when begin == end.
+struct Range {
+  int begin = 0;
+  int end = 0;
+};
+
+FLASHSCOPE_HD int min_int(int a, int b) { return a < b ? a : b; }
+FLASHSCOPE_HD int max_int(int a, int b) { return a > b ? a : b; }
+FLASHSCOPE_HD int clamp_int(std::int64_t x, int lo, int hi) {
+  return x < lo ? lo : x > hi ? hi : static_cast<int>(x);
+}
+
+FLASHSCOPE_HD int num_tiles(int length, int tile) { return (length + tile - 1) / tile; }
+/// Rows of tile t: `tile`, or fewer in the last one.
+FLASHSCOPE_HD int tile_rows(int length, int tile, int t) { return min_int(tile, length - t * tile); }
+
+/// Keys that query `row` sees.
+FLASHSCOPE_HD Range kept_keys(const MaskShape& mask, int row) {
+  const std::int64_t diagonal = static_cast<std::int64_t>(row) + mask.seqlen_k - mask.seqlen_q;
+  const int begin = mask.left < 0 ? 0 : clamp_int(diagonal - mask.left, 0, mask.seqlen_k);
+  const int end = mask.right < 0 ? mask.seqlen_k : clamp_int(diagonal + mask.right + 1, 0, mask.seqlen_k);
+  return {begin, max_int(begin, end)};
+}
+
+FLASHSCOPE_HD bool is_kept(const MaskShape& mask, int row, int key) {
+  const Range keys = kept_keys(mask, row);
+  return keys.begin <= key && key < keys.end;
+}
+
+/// The same mask with queries and keys exchanged: key tile j as the owner, query tiles as what it visits.
+FLASHSCOPE_HD MaskShape transposed(const MaskShape& mask) {
+  return {mask.seqlen_k, mask.seqlen_q, mask.right, mask.left};
+}
+
+/// Key tiles that query tile i visits: those in which at least one pair is kept. Both bounds grow with the row, so the
+/// first row gives the first key and the last row gives the last.
+FLASHSCOPE_HD Range visited_tiles(const MaskShape& mask, int br, int bc, int i) {
+  const int first_row = i * br;
+  const int last_row = first_row + tile_rows(mask.seqlen_q, br, i) - 1;
+  const int first_key = kept_keys(mask, first_row).begin;
+  const int end_key = kept_keys(mask, last_row).end;
+  const int begin = first_key / bc;
+  return {begin, max_int(begin, num_tiles(end_key, bc))};
+}
+
+/// The part of visited_tiles in which every tile is whole (Bc keys) and every pair kept: no masking inside. May be empty.
+FLASHSCOPE_HD Range whole_tiles(const MaskShape& mask, int br, int bc, int i) {
+  const Range visited = visited_tiles(mask, br, bc, i);
+  const int first_row = i * br;
+  const int last_row = first_row + tile_rows(mask.seqlen_q, br, i) - 1;
+  const int begin = clamp_int(num_tiles(kept_keys(mask, last_row).begin, bc), visited.begin, visited.end);
+  const int end = clamp_int(kept_keys(mask, first_row).end / bc, begin, visited.end);
+  return {begin, end};
+}
+
+/// Bytes one thread copies at once from or to a tile of a row-major matrix: 16, or one element where rows are not
+/// 16-byte aligned. All arguments in bytes; `first_byte` is the offset of the tile's first element in its tensor.
+FLASHSCOPE_HD int copy_width(std::int64_t first_byte, std::int64_t pitch, std::int64_t row_bytes, int element) {
+  return (first_byte | pitch | row_bytes) % kVectorBytes == 0 ? kVectorBytes : element;
+}
+
+/// The three-pass softmax keeps one row in SMEM as float32 while it fits the 48 KiB that every CTA may have; a longer row
+/// is read from global memory twice, once for its maximum and sum, once for the probabilities.
+inline constexpr int kSoftmaxRowLimit = 12288 - 256;  // keys; 1 KiB stays for the reduction
+FLASHSCOPE_HD bool softmax_row_fits(int seqlen_k) { return seqlen_k <= kSoftmaxRowLimit; }
+FLASHSCOPE_HD int softmax_row_bytes(int seqlen_k) { return 4 * (softmax_row_fits(seqlen_k) ? seqlen_k : 0) + 1024; }
+
+/// Query head h reads KV head h / (heads / kv_heads): grouped heads are neighbours.
+FLASHSCOPE_HD int kv_head_of(int head, int heads, int kv_heads) { return head / (heads / kv_heads); }
+
+}  // namespace flashscope

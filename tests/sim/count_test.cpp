@@ -1,0 +1,141 @@
+// Laws of counting: what the operations add up to is what the formula says, exactly, whatever the shape.
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "sim/count/count.h"
+#include "sim/schedule/algorithms.h"
+
+namespace flashscope {
+namespace {
+
+AttentionProblem paper_problem() {
+  AttentionProblem p;
+  p.heads = p.kv_heads = 1;
+  p.seqlen_q = p.seqlen_k = 1024;
+  p.head_dim = 64;
+  p.dtype = DType::fp16;
+  return p;
+}
+
+std::int64_t paper_bytes(const char* algorithm, const AttentionProblem& p, TileShape tile) {
+  return make_schedule(algorithm, p, tile)->closed_form().paper_bytes;
+}
+
+TEST_CASE("paper's count of the reference problem") {
+  AttentionProblem p = paper_problem();
+  const TileShape tile{64, 64, 1};
+  CHECK(paper_bytes("three_pass", p, tile) == 8'912'896);
+  CHECK(paper_bytes("flash_v2", p, tile) == 4'456'448);
+  CHECK(paper_bytes("flash_v1", p, tile) == 6'815'744);
+  p.causal = true;
+  CHECK(paper_bytes("flash_v2", p, tile) == 2'490'368);
+  p = paper_problem();
+  p.seqlen_q = p.seqlen_k = 33;
+  CHECK(paper_bytes("flash_v2", p, {32, 32, 1}) == 25'344);
+}
+
+TEST_CASE("counts of flash_v2 on the reference problem") {
+  const auto schedule = make_schedule("flash_v2", paper_problem(), {64, 64, 1});
+  const KernelCount total = count(*schedule).total;
+  CHECK(total.sm == SmTraffic{4'325'376, 135'168, 4'325'376, 135'168});
+  CHECK(total.flops == 268'435'456);
+  CHECK(total.flops_executed == 268'435'456);
+  CHECK(total.exps == 1'064'960);
+  CHECK(schedule->peak_memory_bytes() == 528'384);
+  CHECK(compulsory_bytes(paper_problem()) == 524'288);
+}
+
+AttentionProblem random_problem(std::mt19937& random) {
+  const auto pick = [&](std::initializer_list<int> values) {
+    return *(values.begin() + std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(random));
+  };
+  AttentionProblem p;
+  p.batch = pick({0, 1, 2, 3});
+  p.kv_heads = pick({1, 2, 3});
+  p.heads = p.kv_heads * pick({1, 2, 4});
+  p.seqlen_q = pick({0, 1, 7, 31, 32, 33, 63, 64, 65, 100, 257});
+  p.seqlen_k = pick({0, 1, 7, 31, 32, 33, 63, 64, 65, 100, 257});
+  p.head_dim = pick({1, 2, 7, 8, 24, 40, 64, 80, 128, 200});
+  p.dtype = static_cast<DType>(pick({0, 1, 2, 3, 4}));
+  switch (pick({0, 1, 2})) {
+    case 1: p.causal = true; break;
+    case 2:
+      p.window_left = pick({-1, 0, 3, 40});
+      p.window_right = pick({-1, 0, 5, 64, INT32_MAX});
+      break;
+  }
+  return p;
+}
+
+TEST_CASE("counted bytes equal the closed form on random problems, and FLOPs of kept pairs equal theirs") {
+  std::mt19937 random(20261129);
+  for (int round = 0; round < 400; ++round) {
+    const AttentionProblem p = random_problem(random);
+    const int sides[] = {1, 5, 16, 32, 64};
+    const TileShape tile{sides[random() % 5], sides[random() % 5], 1};
+    for (const Algorithm& algorithm : algorithms()) {
+      const auto schedule = make_schedule(algorithm.name, p, tile);
+      const KernelCount total = count(*schedule).total;
+      const ClosedForm closed = schedule->closed_form();
+      CAPTURE(algorithm.name);
+      CAPTURE(round);
+      CHECK(total.sm.read == closed.sm_read_bytes);
+      CHECK(total.sm.write == closed.sm_write_bytes);
+      CHECK(total.flops == attention_flops(p));
+      CHECK(total.flops_executed >= total.flops);
+      if (algorithm.name == "flash_v2") CHECK(closed.paper_bytes + 4 * p.seqlen_q * p.num_heads() == total.sm.read + total.sm.write);
+    }
+  }
+}
+
+/// The same count without any collapsing of like tiles, CTAs or heads.
+class PlainSink final : public OpSink {
+ public:
+  PlainSink(const Schedule& schedule, KernelCount& into) : m_schedule(schedule), m_into(into) {}
+  void op(const TileOp& op) override { add_op(m_schedule, op, 1, m_into); }
+
+ private:
+  const Schedule& m_schedule;
+  KernelCount& m_into;
+};
+
+TEST_CASE("collapsing like tiles changes nothing") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 150; ++round) {
+    const AttentionProblem p = random_problem(random);
+    const int sides[] = {1, 5, 16, 32, 64};
+    const TileShape tile{sides[random() % 5], sides[random() % 5], 1};
+    for (const Algorithm& algorithm : algorithms()) {
+      const auto schedule = make_schedule(algorithm.name, p, tile);
+      const Count collapsed = count(*schedule);
+      for (int k = 0; k < static_cast<int>(schedule->kernels().size()); ++k) {
+        KernelCount plain;
+        PlainSink sink(*schedule, plain);
+        for (std::int64_t cta = 0; cta < schedule->kernels()[k].ctas(); ++cta) schedule->walk(k, cta, sink);
+        CAPTURE(algorithm.name);
+        CHECK(plain.sm == collapsed.kernels[k].sm);
+        CHECK(plain.tensors == collapsed.kernels[k].tensors);
+        CHECK(plain.flops == collapsed.kernels[k].flops);
+        CHECK(plain.flops_executed == collapsed.kernels[k].flops_executed);
+        CHECK(plain.exps == collapsed.kernels[k].exps);
+        CHECK(plain.ops == collapsed.kernels[k].ops);
+      }
+    }
+  }
+}
+
+TEST_CASE("sector traffic is at least the bytes asked for") {
+  std::mt19937 random(11);
+  for (int round = 0; round < 100; ++round) {
+    const AttentionProblem p = random_problem(random);
+    for (const char* name : {"three_pass", "flash_v1", "flash_v2"}) {
+      const KernelCount total = count(*make_schedule(name, p, {16, 32, 1})).total;
+      CHECK(total.sm.sector_read >= total.sm.read);
+      CHECK(total.sm.sector_write >= total.sm.write);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flashscope
