@@ -1,0 +1,16 @@
+// Data files compiled into the binary, so that it runs from any directory.
+#pragma once
+#include <span>
+#include <string_view>
+
+namespace flashscope {
+
+struct EmbeddedFile {
+  std::string_view name;
+  std::string_view content;
+};
+
+std::span<const EmbeddedFile> embedded_machines();    // sim/machine/*.json
+std::span<const EmbeddedFile> embedded_recordings();  // kernels/recordings/*.json
+
+}  // namespace flashscope
