@@ -43,10 +43,10 @@ struct KernelPrediction {
   std::int64_t hbm_dirty_bytes = 0;  // written, still in L2 when the kernel ends
   std::int64_t l2_read_hit_bytes = 0;
   int ctas_per_sm = 0;
-  std::string occupancy_limit;       // "shared memory", "registers", "threads", "CTAs"
-  Picoseconds begin = 0, end = 0;    // first CTA start, last CTA end
+  std::string occupancy_limit;                        // "shared memory", "registers", "threads", "CTAs"
+  Picoseconds begin = 0, end = 0;                     // first CTA start, last CTA end
   std::array<Picoseconds, kNumReasons> reasons = {};  // CTA time by reason, summed over CTAs
-  Picoseconds cta_time = 0;          // sum over CTAs of end - start: equals the sum of `reasons`
+  Picoseconds cta_time = 0;                           // sum over CTAs of end - start: equals the sum of `reasons`
 };
 
 struct Prediction {

@@ -84,7 +84,8 @@ TEST_CASE("counted bytes equal the closed form on random problems, and FLOPs of 
       CHECK(total.sm.write == closed.sm_write_bytes);
       CHECK(total.flops == attention_flops(p));
       CHECK(total.flops_executed >= total.flops);
-      if (algorithm.name == "flash_v2") CHECK(closed.paper_bytes + 4 * p.seqlen_q * p.num_heads() == total.sm.read + total.sm.write);
+      if (algorithm.name == "flash_v2")
+        CHECK(closed.paper_bytes + 4 * p.seqlen_q * p.num_heads() == total.sm.read + total.sm.write);
     }
   }
 }
