@@ -58,15 +58,31 @@ struct Speeds {
 /// subtract the maximum, compare, add to the sum, scale. On FMA units.
 constexpr int kFlopsPerScore = 8;
 
+/// One operation with everything about it worked out that does not depend on when it runs.
+struct Step {
+  Op op = Op::barrier;
+  Tensor tensor = Tensor::Q;
+  Picoseconds fma = 0, exp = 0, smem = 0;  // on units of the SM
+  Picoseconds port = 0, l2 = 0;            // on the way to and from L2
+  BlockMap::Region blocks;                 // load, store
+  std::int64_t block_step = 0;             // from one repetition to the next
+};
+
+/// A segment of a program (program.h) in that form; `program` keeps the operations themselves for the trace.
+struct Work {
+  Program program;
+  std::vector<std::vector<Step>> steps;
+};
+
 struct Sm {
   Server port, smem, fma, exp;
 };
 
-/// A CTA in one slot of an SM, and where it is in its program.
+/// A CTA in one slot of an SM, and where it is in its work.
 struct Resident {
   int sm = 0, slot = 0;
   std::int64_t cta = 0;
-  Program program;
+  Work work;
   std::size_t segment = 0, op = 0;
   std::int64_t iteration = 0;
   Picoseconds began = 0;
@@ -146,8 +162,7 @@ class Run {
     m_result = &result;
 
     const int num_sms = static_cast<int>(m_machine.num_sms.value);
-    m_sms.assign(static_cast<std::size_t>(num_sms),
-                 {Server(m_speeds.port), Server(m_speeds.smem), Server(m_speeds.fma), Server(m_speeds.exp)});
+    m_sms.assign(static_cast<std::size_t>(num_sms), {});
     m_residents.clear();
     m_queue = {};
     std::int64_t next_cta = 0;
@@ -161,8 +176,8 @@ class Run {
       const Ready ready = m_queue.top();
       m_queue.pop();
       Resident& resident = m_residents[static_cast<std::size_t>(ready.resident)];
-      if (resident.segment < resident.program.size()) {
-        m_queue.push({step(resident, ready.at), ready.resident});
+      if (resident.segment < resident.work.steps.size()) {
+        m_queue.push({advance(resident, ready.at), ready.resident});
         continue;
       }
       result.cta_time += ready.at - resident.began;
@@ -177,66 +192,114 @@ class Run {
   void place(int index, std::int64_t cta, Picoseconds now) {
     Resident& resident = m_residents[static_cast<std::size_t>(index)];
     resident.cta = cta;
-    resident.program = program_of(m_schedule, m_kernel, cta);
+    prepare(program_of(m_schedule, m_kernel, cta), resident.work);
     resident.segment = resident.op = 0;
     resident.iteration = 0;
     resident.began = now;
-    skip_empty_segments(resident);
-    TileOp start;
-    start.op = Op::barrier;
-    record(resident, start, {now, now + m_speeds.cta_start}, Reason::launch, 0);
+    record(resident, TileOp{}, {now, now + m_speeds.cta_start}, Reason::launch, 0);
     m_queue.push({now + m_speeds.cta_start, index});
   }
 
-  /// Performs the resident's next operation from `now`; returns when it ends.
-  Picoseconds step(Resident& resident, Picoseconds now) {
-    const Segment& segment = resident.program[resident.segment];
-    const TileOp op = resident.iteration == 0 ? segment.ops[resident.op]
-                                              : advanced(segment.ops[resident.op], segment.repeat.axis,
-                                                         resident.iteration, m_schedule.tile());
-    if (++resident.op == segment.ops.size()) {
-      resident.op = 0;
-      if (++resident.iteration == segment.repeat.times) {
-        resident.iteration = 0;
-        ++resident.segment;
-        skip_empty_segments(resident);
-      }
+  void prepare(Program program, Work& work) const {
+    work.program = std::move(program);
+    work.steps.clear();
+    for (const Segment& segment : work.program) {
+      std::vector<Step>& steps = work.steps.emplace_back();
+      for (const TileOp& op : segment.ops) steps.push_back(prepared(op, segment.repeat.axis));
     }
-    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
-    Picoseconds end = now;
-    Reason reason = Reason::barrier;
-    std::int64_t hbm_bytes = 0;
+  }
+
+  Step prepared(const TileOp& op, Axis axis) const {
+    Step step;
+    step.op = op.op;
+    step.tensor = op.tensor;
+    const std::int64_t elements = std::int64_t{op.rows} * op.cols;
     switch (op.op) {
-      case Op::load: load(resident, op, now, end, reason, hbm_bytes); break;
-      case Op::store: store(resident, op, now, end, reason); break;
-      case Op::scores:
-      case Op::weighted_sum: product(sm, op, now, end, reason); break;
-      case Op::softmax:
-      case Op::online_softmax: {
-        const std::int64_t scores = std::int64_t{op.rows} * op.cols;
-        const std::int64_t rescales = op.op == Op::online_softmax ? op.rows : 0;
-        latest(sm.exp.serve(now, scores + rescales), Reason::exp, end, reason);
-        latest(sm.fma.serve(now, kFlopsPerScore * scores), Reason::fma, end, reason);
+      case Op::load:
+      case Op::store:
+        step.port = m_speeds.port.cost(op.sectors * kSectorBytes);
+        step.l2 = m_speeds.l2.cost(op.sectors * kSectorBytes);
+        step.blocks = m_blocks.region_of(op);
+        step.block_step = m_blocks.step_of(op.tensor, axis);
         break;
-      }
+      case Op::scores:
+      case Op::weighted_sum:
+        step.fma = m_speeds.fma.cost(2 * elements * op.depth);
+        step.smem = m_speeds.smem.cost(operand_bytes(elements * op.depth));
+        break;
+      case Op::softmax:
+      case Op::online_softmax:
+        step.exp = m_speeds.exp.cost(elements + (op.op == Op::online_softmax ? op.rows : 0));
+        step.fma = m_speeds.fma.cost(kFlopsPerScore * elements);
+        break;
       case Op::mask:
       case Op::clear_state:
       case Op::undo_normalize:
-      case Op::normalize:
-        latest(sm.fma.serve(now, std::int64_t{op.rows} * op.cols * 2), Reason::fma, end, reason);
-        break;
-      case Op::log_sum_exp: latest(sm.exp.serve(now, op.rows), Reason::exp, end, reason); break;
-      case Op::barrier: latest(now + m_speeds.barrier, Reason::barrier, end, reason); break;
+      case Op::normalize: step.fma = m_speeds.fma.cost(2 * elements); break;
+      case Op::log_sum_exp: step.exp = m_speeds.exp.cost(op.rows); break;
+      case Op::barrier: break;
     }
-    record(resident, op, {now, end}, reason, hbm_bytes);
+    return step;
+  }
+
+  /// SMEM bytes that feed the multiply-adds of a tile product through the rung's register tile. A warp step reads
+  /// rows + cols operands a thread; lanes that share an operand share the read. A warp is 4 × 8 threads, so
+  /// 4 · rows + 8 · cols distinct float32 words serve 32 · rows · cols multiply-adds.
+  std::int64_t operand_bytes(std::int64_t fmas) const {
+    const ThreadTile& tile = m_launch->thread_tile;
+    if (tile.rows == 0) return 0;
+    return 4 * (fmas * (4 * tile.rows + 8 * tile.cols) / (std::int64_t{kWarpSize} * tile.rows * tile.cols));
+  }
+
+  /// Performs the resident's next operation from `now`; returns when it ends.
+  Picoseconds advance(Resident& resident, Picoseconds now) {
+    const std::vector<Step>& steps = resident.work.steps[resident.segment];
+    const Step& step = steps[resident.op];
+    Picoseconds end = now;
+    Reason reason = Reason::barrier;
+    std::int64_t hbm_bytes = 0;
+    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
+    if (step.op == Op::load)
+      hbm_bytes = load(resident, step, now, end, reason);
+    else if (step.op == Op::store)
+      store(resident, step, now, end, reason);
+    else if (step.op == Op::barrier)
+      latest(now + m_speeds.barrier, Reason::barrier, end, reason);
+    else {
+      if (step.fma > 0) latest(sm.fma.serve(now, step.fma), Reason::fma, end, reason);
+      if (step.exp > 0) latest(sm.exp.serve(now, step.exp), Reason::exp, end, reason);
+      if (step.smem > 0) latest(sm.smem.serve(now, step.smem), Reason::smem, end, reason);
+    }
+    m_result->reasons[static_cast<std::size_t>(reason)] += end - now;
+    if (m_options->trace) {
+      const Segment& segment = resident.work.program[resident.segment];
+      emit(resident, advanced(segment.ops[resident.op], segment.repeat.axis, resident.iteration, m_schedule.tile()),
+           {now, end}, reason, hbm_bytes);
+    }
+    if (++resident.op == steps.size()) {
+      resident.op = 0;
+      if (++resident.iteration == resident.work.program[resident.segment].repeat.times) {
+        resident.iteration = 0;
+        ++resident.segment;
+      }
+    }
     return end;
   }
 
-  /// L2 answers with what it holds, HBM with the rest; both through the SM's port.
-  void load(const Resident& resident, const TileOp& op, Picoseconds now, Picoseconds& end, Reason& reason,
-            std::int64_t& hbm_bytes) {
+  template <class F>
+  void for_each_block(const Resident& resident, const Step& step, F f) const {
+    const std::int64_t first = step.blocks.first + resident.iteration * step.block_step;
+    for (int r = 0; r < step.blocks.down; ++r)
+      for (int c = 0; c < step.blocks.across; ++c) {
+        const std::int64_t block = first + r * step.blocks.row_step + c;
+        f(block, m_blocks.bytes_of(step.tensor, block));
+      }
+  }
+
+  /// L2 answers with what it holds, HBM with the rest; both through the SM's port. Returns the bytes from HBM.
+  std::int64_t load(const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
     std::int64_t miss = 0, evicted = 0;
-    m_blocks.for_each(op, [&](std::int64_t block, std::int64_t bytes) {
+    for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
       const L2Cache::Access access = m_l2.read(block, bytes, resident.sm % m_partitions);
       miss += access.miss_bytes;
       evicted += access.write_bytes;
@@ -244,42 +307,26 @@ class Run {
       count_evictions();
     });
     m_result->hbm.read += miss;
-    m_result->tensors[static_cast<std::size_t>(op.tensor)].read += miss;
-    hbm_bytes = miss;
-    const std::int64_t wire = op.sectors * kSectorBytes;
-    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
-    if (evicted > 0) m_hbm.serve_for(now, m_speeds.hbm_write.cost(evicted));
-    latest(sm.port.serve(now, wire) + m_speeds.l2_latency, Reason::l2, end, reason);
-    latest(m_l2_link.serve_for(now, m_speeds.l2.cost(wire)) + m_speeds.l2_latency, Reason::l2, end, reason);
+    m_result->tensors[static_cast<std::size_t>(step.tensor)].read += miss;
+    if (evicted > 0) m_hbm.serve(now, m_speeds.hbm_write.cost(evicted));
+    latest(m_sms[static_cast<std::size_t>(resident.sm)].port.serve(now, step.port) + m_speeds.l2_latency, Reason::l2,
+           end, reason);
+    latest(m_l2_link.serve(now, step.l2) + m_speeds.l2_latency, Reason::l2, end, reason);
     if (miss > 0)
-      latest(m_hbm.serve_for(now, m_speeds.hbm_read.cost(miss)) + m_speeds.hbm_latency, Reason::hbm, end, reason);
+      latest(m_hbm.serve(now, m_speeds.hbm_read.cost(miss)) + m_speeds.hbm_latency, Reason::hbm, end, reason);
+    return miss;
   }
 
   /// Into L2, which pushes dirty lines out to make room; the store waits when HBM cannot take them fast enough.
-  void store(const Resident& resident, const TileOp& op, Picoseconds now, Picoseconds& end, Reason& reason) {
+  void store(const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
     std::int64_t evicted = 0;
-    m_blocks.for_each(op, [&](std::int64_t block, std::int64_t bytes) {
+    for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
       evicted += m_l2.write(block, bytes).write_bytes;
       count_evictions();
     });
-    const std::int64_t wire = op.sectors * kSectorBytes;
-    latest(m_sms[static_cast<std::size_t>(resident.sm)].port.serve(now, wire), Reason::l2, end, reason);
-    latest(m_l2_link.serve_for(now, m_speeds.l2.cost(wire)), Reason::l2, end, reason);
-    if (evicted > 0) latest(m_hbm.serve_for(now, m_speeds.hbm_write.cost(evicted)), Reason::hbm, end, reason);
-  }
-
-  /// A tile product on the FMA units, whose operands come from SMEM through the rung's register tile.
-  void product(Sm& sm, const TileOp& op, Picoseconds now, Picoseconds& end, Reason& reason) {
-    const std::int64_t fmas = std::int64_t{op.rows} * op.cols * op.depth;
-    latest(sm.fma.serve(now, 2 * fmas), Reason::fma, end, reason);
-    const ThreadTile& tile = m_launch->thread_tile;
-    if (tile.rows > 0) {
-      // One warp step reads rows + cols operands a thread; lanes that share an operand share the read. A warp is 4 × 8
-      // threads, so 4 · rows + 8 · cols distinct float32 words serve 32 · rows · cols multiply-adds.
-      const std::int64_t words =
-          fmas * (4 * tile.rows + 8 * tile.cols) / (std::int64_t{kWarpSize} * tile.rows * tile.cols);
-      latest(sm.smem.serve(now, 4 * words), Reason::smem, end, reason);
-    }
+    latest(m_sms[static_cast<std::size_t>(resident.sm)].port.serve(now, step.port), Reason::l2, end, reason);
+    latest(m_l2_link.serve(now, step.l2), Reason::l2, end, reason);
+    if (evicted > 0) latest(m_hbm.serve(now, m_speeds.hbm_write.cost(evicted)), Reason::hbm, end, reason);
   }
 
   static void latest(Picoseconds candidate, Reason why, Picoseconds& end, Reason& reason) {
@@ -296,19 +343,16 @@ class Run {
     }
   }
 
-  static void skip_empty_segments(Resident& resident) {
-    while (resident.segment < resident.program.size() && resident.program[resident.segment].ops.empty())
-      ++resident.segment;
-  }
-
   struct Interval {
     Picoseconds begin, end;
   };
   void record(const Resident& resident, const TileOp& op, Interval when, Reason reason, std::int64_t hbm_bytes) {
     m_result->reasons[static_cast<std::size_t>(reason)] += when.end - when.begin;
-    if (m_options->trace)
-      m_options->trace->span(
-          {when.begin, when.end, reason, m_kernel, resident.cta, resident.sm, resident.slot, op, hbm_bytes});
+    if (m_options->trace) emit(resident, op, when, reason, hbm_bytes);
+  }
+  void emit(const Resident& resident, const TileOp& op, Interval when, Reason reason, std::int64_t hbm_bytes) {
+    m_options->trace->span(
+        {when.begin, when.end, reason, m_kernel, resident.cta, resident.sm, resident.slot, op, hbm_bytes});
   }
 
   void report_progress() {
