@@ -1,5 +1,5 @@
-// The kernels room as the rest of the product sees it: plain C++, no CUDA types. Where CUDA is absent the same functions
-// exist and say why nothing can run. A test puts its own Device behind this seam.
+// The kernels room as the rest of the product sees it: plain C++, no CUDA types. Where CUDA is absent the same
+// functions exist and say why nothing can run. A test puts its own Device behind this seam.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -24,14 +24,14 @@ struct Measured {
 };
 
 struct DeviceInfo {
-  std::string name;              // "NVIDIA H200"
-  int compute_capability = 0;    // 90 for 9.0
+  std::string name;            // "NVIDIA H200"
+  int compute_capability = 0;  // 90 for 9.0
   int num_sms = 0;
   std::int64_t l2_bytes = 0;
   std::int64_t smem_bytes_per_cta = 0;  // opt-in limit
   std::int64_t memory_bytes = 0;
-  std::string driver_version;    // "580.159", or "" when NVML did not say
-  std::string cuda_version;      // of the runtime, "13.0"
+  std::string driver_version;                       // "580.159", or "" when NVML did not say
+  std::string cuda_version;                         // of the runtime, "13.0"
   Measured<double> sm_clock_mhz, memory_clock_mhz;  // now
 };
 
@@ -39,18 +39,18 @@ struct DeviceInfo {
 struct Verification {
   bool passed = false;
   double max_abs = 0, mean_abs = 0;
-  double tolerance_used = 0;     // largest share of its tolerance that any element took; > 1 fails
-  std::int64_t nonfinite = 0;    // elements that are not finite where the reference is
-  std::string worst;             // "head 3, row 17, column 5", or "" when passed
+  double tolerance_used = 0;   // largest share of its tolerance that any element took; > 1 fails
+  std::int64_t nonfinite = 0;  // elements that are not finite where the reference is
+  std::string worst;           // "head 3, row 17, column 5", or "" when passed
 };
 
 /// One row of a recording: a problem, a rung, what the GPU did. SM and HBM bytes as in docs/glossary.md.
 struct Measurement {
   Verification o, lse;
-  Measured<double> time_us;         // median of `launches`, empty kernel subtracted
-  double time_spread_us = 0;        // 90th minus 10th percentile
+  Measured<double> time_us;   // median of `launches`, empty kernel subtracted
+  double time_spread_us = 0;  // 90th minus 10th percentile
   int launches = 0;
-  Measured<double> sm_clock_mhz;    // while the row was timed
+  Measured<double> sm_clock_mhz;  // while the row was timed
   Measured<std::int64_t> sm_read_bytes, sm_write_bytes;
   Measured<std::int64_t> hbm_read_bytes;
   Measured<std::int64_t> hbm_write_bytes;        // drained: dirty lines forced out, the floor subtracted
@@ -60,7 +60,7 @@ struct Measurement {
 struct MeasureOptions {
   int launches = 20;
   bool counters = true;
-  bool check = true;          // verify against the reference first; a failed check throws Error(verify)
+  bool check = true;  // verify against the reference first; a failed check throws Error(verify)
   std::uint32_t seed = 1;
   /// Called between steps with the share done; returning false cancels with Error(internal, "cancelled").
   std::function<bool(double)> progress;

@@ -90,9 +90,8 @@ std::int64_t kept_pairs_in(const MaskShape& mask, Range rows, Range keys) {
 
 std::int64_t kept_pairs(const AttentionProblem& p) {
   const MaskShape mask = p.mask();
-  const std::int64_t per_head = mask.left < 0 && mask.right < 0
-                                    ? std::int64_t{p.seqlen_q} * p.seqlen_k
-                                    : kept_pairs_in(mask, {0, p.seqlen_q}, {0, p.seqlen_k});
+  const std::int64_t per_head = mask.left < 0 && mask.right < 0 ? std::int64_t{p.seqlen_q} * p.seqlen_k
+                                                                : kept_pairs_in(mask, {0, p.seqlen_q}, {0, p.seqlen_k});
   return per_head * p.num_heads();
 }
 

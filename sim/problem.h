@@ -27,9 +27,9 @@ struct AttentionProblem {
   int seqlen_k = 4096;
   int head_dim = 64;
   DType dtype = DType::bf16;
-  bool causal = false;     // the same as window_right = 0
-  int window_left = -1;    // keys before the diagonal that a query sees; -1: all
-  int window_right = -1;   // keys after the diagonal; -1: all
+  bool causal = false;       // the same as window_right = 0
+  int window_left = -1;      // keys before the diagonal that a query sees; -1: all
+  int window_right = -1;     // keys after the diagonal; -1: all
   double softmax_scale = 0;  // 0: 1 / sqrt(head_dim)
 
   bool operator==(const AttentionProblem&) const = default;
@@ -43,8 +43,8 @@ struct AttentionProblem {
 inline constexpr int kMaxHeadDim = 4096;
 inline constexpr int kMaxHeads = 1 << 20;
 
-/// Checks every size before any arithmetic. Throws Error(usage) naming the option and its range, or Error(resource) when
-/// the byte or FLOP counts would not fit in 62 bits.
+/// Checks every size before any arithmetic. Throws Error(usage) naming the option and its range, or Error(resource)
+/// when the byte or FLOP counts would not fit in 62 bits.
 void validate(const AttentionProblem& problem);
 
 /// Pairs (query, key) that the mask keeps, over batch and heads. Exact.

@@ -42,9 +42,9 @@ AttentionOutputs reference_attention(const AttentionProblem& problem, const Atte
 struct TileState {
   std::int64_t cta = 0;
   int head = 0, i = 0, j = 0;
-  std::vector<double> m, l;      // one a row
-  std::vector<double> rescale;   // exp(m_old - m_new), what l and acc were multiplied with; one a row
-  Array acc;                     // (1, rows, head_dim), not yet divided by l
+  std::vector<double> m, l;     // one a row
+  std::vector<double> rescale;  // exp(m_old - m_new), what l and acc were multiplied with; one a row
+  Array acc;                    // (1, rows, head_dim), not yet divided by l
 };
 
 struct ComputeOptions {
@@ -52,8 +52,9 @@ struct ComputeOptions {
   std::function<void(const TileState&)> after_tile;
 };
 
-/// Executes every CTA of every kernel in order. Storage is rounded to the problem's dtype at every load source and store
-/// (inputs included); arithmetic is float32, or float64 for fp64. Throws Error(input) when a shape does not fit the problem.
+/// Executes every CTA of every kernel in order. Storage is rounded to the problem's dtype at every load source and
+/// store (inputs included); arithmetic is float32, or float64 for fp64. Throws Error(input) when a shape does not fit
+/// the problem.
 AttentionOutputs compute(const Schedule& schedule, const AttentionInputs& inputs, const ComputeOptions& options = {});
 
 }  // namespace flashscope

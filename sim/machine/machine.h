@@ -21,15 +21,15 @@ struct Machine {
   // Chip
   Quantity num_sms;
   Quantity sm_clock_mhz;
-  Quantity fma_flops_per_clk;        // float32 FMA units, FLOP per clock and SM (a multiply-add is 2)
+  Quantity fma_flops_per_clk;          // float32 FMA units, FLOP per clock and SM (a multiply-add is 2)
   Quantity tensor_fp16_flops_per_clk;  // tensor cores, dense, fp16 or bf16 in, float32 accumulation; 0: none
   Quantity tensor_fp8_flops_per_clk;   // 0: none
-  Quantity exps_per_clk;             // special function unit, per clock and SM
-  Quantity smem_bytes_per_clk;       // per SM
+  Quantity exps_per_clk;               // special function unit, per clock and SM
+  Quantity smem_bytes_per_clk;         // per SM
   // Limits of an SM
-  Quantity registers_per_sm;         // 32-bit registers
+  Quantity registers_per_sm;  // 32-bit registers
   Quantity smem_bytes_per_sm;
-  Quantity smem_bytes_per_cta;       // largest a kernel may opt in to
+  Quantity smem_bytes_per_cta;  // largest a kernel may opt in to
   Quantity smem_bytes_reserved_per_cta;
   Quantity max_threads_per_sm;
   Quantity max_ctas_per_sm;
@@ -42,11 +42,11 @@ struct Machine {
   Quantity hbm_bytes;
   Quantity hbm_read_gb_per_s;
   Quantity hbm_write_gb_per_s;
-  Quantity hbm_latency_ns;           // of a miss, L2's part included
+  Quantity hbm_latency_ns;  // of a miss, L2's part included
   // Fixed costs
   Quantity cta_start_ns;
   Quantity barrier_ns;
-  Quantity launch_gap_us;            // between dependent kernels of one stream
+  Quantity launch_gap_us;  // between dependent kernels of one stream
 };
 
 /// Every number of a Machine, in the order of the JSON files: one list for reading, writing, checking and showing.

@@ -44,8 +44,8 @@ std::unique_ptr<Schedule> make_schedule(const std::string& name, const Attention
   if (tile.stages == 0) tile.stages = built.stages;
   const auto check = [](const char* option, int value, int hi) {
     if (value < 1 || value > hi)
-      throw Error(ErrorKind::usage, std::string(option) + ": " + std::to_string(value) + " is outside 1 … " +
-                                        std::to_string(hi));
+      throw Error(ErrorKind::usage,
+                  std::string(option) + ": " + std::to_string(value) + " is outside 1 … " + std::to_string(hi));
   };
   check("--br", tile.br, 1024);
   check("--bc", tile.bc, 1024);

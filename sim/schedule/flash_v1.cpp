@@ -1,7 +1,8 @@
 // flash_v1: K and V outside, Q inside (FlashAttention, arXiv 2205.14135, Algorithm 1).
 //
 // One CTA owns a whole head and runs both loops. Each key tile is loaded once; for each of them every query tile comes
-// in with its O, l, m and goes back: O is rewritten in the storage dtype once per key tile, which is what flash_v2 saves.
+// in with its O, l, m and goes back: O is rewritten in the storage dtype once per key tile, which is what flash_v2
+// saves.
 #include <algorithm>
 
 #include "sim/schedule/algorithms.h"
@@ -47,7 +48,7 @@ class FlashV1 final : public Schedule {
     const int tc = num_tiles(problem().seqlen_k, tile().bc);
     const Range whole_query_tiles = {0, problem().seqlen_q / tile().br};
 
-    cta.for_each_tile({0, tr}, whole_query_tiles, [&](int i) {  // O = 0, l = 0, m = -inf in global memory
+    cta.for_each_tile(Axis::i, {0, tr}, whole_query_tiles, [&](int i) {  // O = 0, l = 0, m = -inf in global memory
       cta.clear_state(i);
       cta.normalize(i);
       store_state(cta, i, 0);
@@ -58,7 +59,7 @@ class FlashV1 final : public Schedule {
       if (visited.end == visited.begin) continue;
       cta.load(Tensor::K, 0, j);
       cta.load(Tensor::V, 0, j);
-      cta.for_each_tile(visited, whole_tiles(by_key, tile().bc, tile().br, j), [&](int i) {
+      cta.for_each_tile(Axis::i, visited, whole_tiles(by_key, tile().bc, tile().br, j), [&](int i) {
         cta.load(Tensor::Q, i, j);
         cta.load(Tensor::O, i, j);
         cta.load(Tensor::L, i, j);
@@ -76,7 +77,7 @@ class FlashV1 final : public Schedule {
         cta.barrier(i, j);  // Q, K, V and the scores have been read
       });
     }
-    cta.for_each_tile({0, tr}, whole_query_tiles, [&](int i) {
+    cta.for_each_tile(Axis::i, {0, tr}, whole_query_tiles, [&](int i) {
       cta.load(Tensor::L, i, 0);
       cta.load(Tensor::M, i, 0);
       cta.log_sum_exp(i);

@@ -41,7 +41,7 @@ class FlashV2 final : public Schedule {
     const MaskShape mask = problem().mask();
     cta.load(Tensor::Q, i, 0);
     cta.clear_state(i);
-    cta.for_each_tile(visited_tiles(mask, tile().br, tile().bc, i), whole_tiles(mask, tile().br, tile().bc, i),
+    cta.for_each_tile(Axis::j, visited_tiles(mask, tile().br, tile().bc, i), whole_tiles(mask, tile().br, tile().bc, i),
                       [&](int j) {
                         cta.load(Tensor::K, i, j);
                         cta.barrier(i, j);

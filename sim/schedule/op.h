@@ -53,15 +53,22 @@ struct TileOp {
   bool operator==(const TileOp&) const = default;
 };
 
+/// A run of tiles that differ in nothing but their position: `times` of them, at i, i+1, … or j, j+1, … .
+enum class Axis : std::uint8_t { i, j };
+struct Repeat {
+  std::int64_t times = 1;
+  Axis axis = Axis::j;
+};
+
 /// Receives a CTA's operations in program order. It may read, never change the schedule.
 class OpSink {
  public:
   virtual ~OpSink() = default;
   virtual void op(const TileOp& op) = 0;
-  /// True when the sink only adds things up: a run of like tiles is then walked once, between begin_repeat(n) and
-  /// end_repeat(), instead of n times. Repeats nest by multiplication.
+  /// True when the sink can do with one tile of a run of like ones: it is then walked once, between begin_repeat() and
+  /// end_repeat(). Repeats do not nest.
   virtual bool collapses() const { return false; }
-  virtual void begin_repeat(std::int64_t /*times*/) {}
+  virtual void begin_repeat(const Repeat&) {}
   virtual void end_repeat() {}
 };
 

@@ -12,9 +12,9 @@ const char* name_of(Tensor tensor) {
 }
 
 const char* name_of(Op op) {
-  static constexpr const char* names[kNumOps] = {"load",           "store",        "clear_state",    "scores",
-                                                 "mask",           "softmax",      "online_softmax", "weighted_sum",
-                                                 "undo_normalize", "normalize",    "log_sum_exp",    "barrier"};
+  static constexpr const char* names[kNumOps] = {"load",           "store",     "clear_state",    "scores",
+                                                 "mask",           "softmax",   "online_softmax", "weighted_sum",
+                                                 "undo_normalize", "normalize", "log_sum_exp",    "barrier"};
   return names[static_cast<int>(op)];
 }
 

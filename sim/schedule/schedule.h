@@ -101,8 +101,8 @@ class Schedule {
   /// The default visits each once. Exact: alike means equal bytes, sectors, FLOPs and exponentials.
   virtual std::vector<std::pair<std::int64_t, std::int64_t>> cta_classes(int kernel) const;
 
-  /// True when the byte addresses of all tiles and heads are multiples of a sector, so that tiles of one size have equal
-  /// sector counts and counting may visit one of them for all.
+  /// True when the byte addresses of all tiles and heads are multiples of a sector, so that tiles of one size have
+  /// equal sector counts and counting may visit one of them for all.
   bool sector_aligned() const;
 
  protected:
@@ -150,15 +150,15 @@ class CtaProgram {
   void log_sum_exp(int i) { compute(Op::log_sum_exp, i, 0, rows_of(i), {0, 1}, 0); }
   void barrier(int i, int j) { compute(Op::barrier, i, j, {0, 0}, {0, 0}, 0); }
 
-  /// Calls body(t) for every t of `all`, in order. Tiles in `like` differ in nothing but their position, so a sink that
-  /// only adds up sees one of them, repeated.
+  /// Calls body(t) for every t of `all`, in order; t is the tile index of `axis`. Tiles in `like` differ in nothing but
+  /// their position, so a sink that only adds up sees one of them, repeated.
   template <class Body>
-  void for_each_tile(Range all, Range like, Body body) {
+  void for_each_tile(Axis axis, Range all, Range like, Body body) {
     const bool collapse = m_sink.collapses() && like.end - like.begin > 1 && m_schedule.sector_aligned();
     if (!collapse) like = {all.end, all.end};
     for (int t = all.begin; t < like.begin; ++t) body(t);
     if (collapse) {
-      m_sink.begin_repeat(like.end - like.begin);
+      m_sink.begin_repeat({like.end - like.begin, axis});
       body(like.begin);
       m_sink.end_repeat();
     }

@@ -23,9 +23,9 @@ class ThreePass final : public Schedule {
   ClosedForm closed_form() const override {
     const AttentionProblem& p = problem();
     const std::int64_t e = element_bytes(p.dtype), h = p.num_heads();
-    const std::int64_t q = e * p.seqlen_q * p.head_dim * h;       // Q or O
-    const std::int64_t k = e * p.seqlen_k * p.head_dim * h;       // K or V as the query heads see them
-    const std::int64_t s = e * p.seqlen_q * p.seqlen_k * h;       // S or P
+    const std::int64_t q = e * p.seqlen_q * p.head_dim * h;  // Q or O
+    const std::int64_t k = e * p.seqlen_k * p.head_dim * h;  // K or V as the query heads see them
+    const std::int64_t s = e * p.seqlen_q * p.seqlen_k * h;  // S or P
     const std::int64_t tr = num_tiles(p.seqlen_q, tile().br), tc = num_tiles(p.seqlen_k, tile().bc);
     const std::int64_t softmax_reads = softmax_row_fits(p.seqlen_k) ? 1 : 2;
     const std::int64_t lse = 4 * std::int64_t{p.seqlen_q} * h;
@@ -76,7 +76,7 @@ class ThreePass final : public Schedule {
       }
       case kWeightedSum:
         cta.clear_state(i);
-        cta.for_each_tile({0, tc}, whole_tiles(problem().mask(), tile().br, tile().bc, i), [&](int key_tile) {
+        cta.for_each_tile(Axis::j, {0, tc}, whole_tiles(problem().mask(), tile().br, tile().bc, i), [&](int key_tile) {
           cta.load(Tensor::P, i, key_tile);
           cta.load(Tensor::V, i, key_tile);
           cta.barrier(i, key_tile);

@@ -15,9 +15,10 @@ class ThreePassNaive final : public Schedule {
     m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::S, Tensor::P, Tensor::O, Tensor::LSE};
     const std::int64_t tr = num_tiles(p.seqlen_q, tile.br), tc = num_tiles(p.seqlen_k, tile.bc);
     const int patch = tile.br * tile.bc;
-    m_kernels = {{"three_pass_naive_scores", tr * tc, p.num_heads(), {patch, 0, 32}, {}},
-                 {"three_pass_naive_softmax", tr, p.num_heads(), {tile.br, 0, 32}, {}},
-                 {"three_pass_naive_weighted_sum", tr * num_tiles(p.head_dim, tile.bc), p.num_heads(), {patch, 0, 32}, {}}};
+    m_kernels = {
+        {"three_pass_naive_scores", tr * tc, p.num_heads(), {patch, 0, 32}, {}},
+        {"three_pass_naive_softmax", tr, p.num_heads(), {tile.br, 0, 32}, {}},
+        {"three_pass_naive_weighted_sum", tr * num_tiles(p.head_dim, tile.bc), p.num_heads(), {patch, 0, 32}, {}}};
   }
 
   ClosedForm closed_form() const override {
@@ -64,7 +65,7 @@ class ThreePassNaive final : public Schedule {
       case kWeightedSum: {
         const Range columns = {j * tile().bc, j * tile().bc + tile_rows(p.head_dim, tile().bc, j)};
         cta.clear_state(i);
-        cta.for_each_tile({0, tc}, whole_tiles(p.mask(), tile().br, tile().bc, i), [&](int key_tile) {
+        cta.for_each_tile(Axis::j, {0, tc}, whole_tiles(p.mask(), tile().br, tile().bc, i), [&](int key_tile) {
           const Range keys = cta.keys_of(key_tile);
           cta.request(Tensor::P, i, key_tile, rows, keys, Access::broadcast, 1, columns.end - columns.begin);
           cta.request(Tensor::V, i, key_tile, keys, columns, Access::row_per_warp, num_rows, num_rows);

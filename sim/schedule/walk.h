@@ -3,8 +3,8 @@
 // This header is compiled twice: by the host for the schedules and by nvcc for the kernels. A loop bound, a skip rule
 // or a copy width exists here and nowhere else, so that the count and the kernel cannot disagree.
 //
-// Letters are the FlashAttention paper's (arXiv 2205.14135): query tiles of Br rows are numbered i = 0 … Tr-1, key tiles
-// of Bc rows j = 0 … Tc-1. Sequence positions are int (at most kMaxSeqlen); bytes are 64-bit.
+// Letters are the FlashAttention paper's (arXiv 2205.14135): query tiles of Br rows are numbered i = 0 … Tr-1, key
+// tiles of Bc rows j = 0 … Tc-1. Sequence positions are int (at most kMaxSeqlen); bytes are 64-bit.
 #pragma once
 #include <cstdint>
 
@@ -39,9 +39,7 @@ struct Range {
 
 FLASHSCOPE_HD int min_int(int a, int b) { return a < b ? a : b; }
 FLASHSCOPE_HD int max_int(int a, int b) { return a > b ? a : b; }
-FLASHSCOPE_HD int clamp_int(std::int64_t x, int lo, int hi) {
-  return x < lo ? lo : x > hi ? hi : static_cast<int>(x);
-}
+FLASHSCOPE_HD int clamp_int(std::int64_t x, int lo, int hi) { return x < lo ? lo : x > hi ? hi : static_cast<int>(x); }
 
 FLASHSCOPE_HD int num_tiles(int length, int tile) { return (length + tile - 1) / tile; }
 /// Rows of tile t: `tile`, or fewer in the last one.
@@ -76,7 +74,8 @@ FLASHSCOPE_HD Range visited_tiles(const MaskShape& mask, int br, int bc, int i) 
   return {begin, max_int(begin, num_tiles(end_key, bc))};
 }
 
-/// The part of visited_tiles in which every tile is whole (Bc keys) and every pair kept: no masking inside. May be empty.
+/// The part of visited_tiles in which every tile is whole (Bc keys) and every pair kept: no masking inside. May be
+/// empty.
 FLASHSCOPE_HD Range whole_tiles(const MaskShape& mask, int br, int bc, int i) {
   const Range visited = visited_tiles(mask, br, bc, i);
   const int first_row = i * br;
@@ -92,8 +91,8 @@ FLASHSCOPE_HD int copy_width(std::int64_t first_byte, std::int64_t pitch, std::i
   return (first_byte | pitch | row_bytes) % kVectorBytes == 0 ? kVectorBytes : element;
 }
 
-/// The three-pass softmax keeps one row in SMEM as float32 while it fits the 48 KiB that every CTA may have; a longer row
-/// is read from global memory twice, once for its maximum and sum, once for the probabilities.
+/// The three-pass softmax keeps one row in SMEM as float32 while it fits the 48 KiB that every CTA may have; a longer
+/// row is read from global memory twice, once for its maximum and sum, once for the probabilities.
 inline constexpr int kSoftmaxRowLimit = 12288 - 256;  // keys; 1 KiB stays for the reduction
 FLASHSCOPE_HD bool softmax_row_fits(int seqlen_k) { return seqlen_k <= kSoftmaxRowLimit; }
 FLASHSCOPE_HD int softmax_row_bytes(int seqlen_k) { return 4 * (softmax_row_fits(seqlen_k) ? seqlen_k : 0) + 1024; }

@@ -22,9 +22,9 @@ struct OpSpan {
   Reason reason = Reason::idle;
   int kernel = 0;
   std::int64_t cta = 0;
-  int sm = 0, slot = 0;         // where the CTA is resident
-  TileOp op;                    // op.op == barrier with reason launch: the CTA's start
-  std::int64_t hbm_bytes = 0;   // load: part that L2 did not hold; store: 0 (L2 is write-back)
+  int sm = 0, slot = 0;        // where the CTA is resident
+  TileOp op;                   // op.op == barrier with reason launch: the CTA's start
+  std::int64_t hbm_bytes = 0;  // load: part that L2 did not hold; store: 0 (L2 is write-back)
 };
 
 /// Receives the spans of a run in the order in which they were scheduled (ends are not sorted). Reads, never changes.
