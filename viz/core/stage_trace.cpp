@@ -147,15 +147,17 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& recorded, Start start) 
       if (!moves(span.op)) continue;
       Moved& moved = m_moved_by[n];
       moved = {};
+      // Blocks of a region in the order of its cells.
+      const BlockMap::Region region = blocks.region_of(span.op);
       std::vector<std::int64_t> ids;
-      blocks.for_each(span.op, [&](std::int64_t block, std::int64_t bytes) {
-        ids.push_back(block);
-        const L2Cache::Access access = span.op.op == Op::load
-                                           ? cache.read(block, bytes, span.sm % partitions)
-                                           : cache.write(block, bytes);
+      for (int r = 0; r < region.down; ++r)
+        for (int c = 0; c < region.across; ++c) ids.push_back(region.first + r * region.row_step + c);
+      for (std::int64_t block : ids) {
+        const std::int64_t bytes = blocks.bytes_of(span.op.tensor, block);
+        moved.hbm_read += span.op.op == Op::load ? cache.read(block, bytes, span.sm % partitions).miss_bytes
+                                                 : cache.write(block, bytes).miss_bytes;
         for (const L2Cache::Eviction& eviction : cache.evictions()) moved.hbm_write += eviction.bytes;
-        moved.hbm_read += access.miss_bytes;
-      });
+      }
       (span.op.op == Op::load ? moved.sm_read : moved.sm_write) = span.op.bytes;
       const auto grid = std::find_if(m_grids.begin(), m_grids.end(),
                                      [&](const TileGrid& g) { return g.tensor == span.op.tensor; });
