@@ -53,9 +53,10 @@ class FlashV1 final : public Schedule {
       store_state(cta, i, 0);
     });
     cta.barrier(0, 0);
-    for (int j = 0; j < tc; ++j) {
+    const Range all_keys = {0, tc}, none_alike = {tc, tc};
+    cta.for_each_key_tile(all_keys, none_alike, [&](int j) {
       const Range visited = visited_tiles(by_key, tile().bc, tile().br, j);
-      if (visited.end == visited.begin) continue;
+      if (visited.end == visited.begin) return;
       cta.load(Tensor::K, 0, j);
       cta.load(Tensor::V, 0, j);
       cta.for_each_tile(visited, whole_tiles(by_key, tile().bc, tile().br, j), [&](int i) {
@@ -75,7 +76,7 @@ class FlashV1 final : public Schedule {
         store_state(cta, i, j);
         cta.barrier(i, j);  // Q, K, V and the scores have been read
       });
-    }
+    });
     cta.for_each_tile({0, tr}, whole_query_tiles, [&](int i) {
       cta.load(Tensor::L, i, 0);
       cta.load(Tensor::M, i, 0);
