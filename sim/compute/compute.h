@@ -23,8 +23,8 @@ struct Array {
 };
 
 /// Q: (batch · heads, seqlen_q, head_dim); K, V: (batch · kv_heads, seqlen_k, head_dim).
-/// keep: (1 or batch · heads, seqlen_q, seqlen_k) with nonzero = keep, applied on top of the problem's mask. Given exactly
-/// when the problem says dense_mask; otherwise left as it is (heads = 0).
+/// keep: (1 or batch · heads, seqlen_q, seqlen_k) with nonzero = keep, applied on top of the problem's mask. Given
+/// exactly when the problem says dense_mask; otherwise left as it is (heads = 0).
 struct AttentionInputs {
   Array q, k, v;
   Array keep;
@@ -65,12 +65,12 @@ struct ComputeOptions {
 /// Storage is rounded to the problem's dtype at every load source and store (inputs included); arithmetic, and the
 /// statistics m, l, LSE wherever they are, is float32, or float64 for fp64. A score of -inf has weight 0 whatever the
 /// maximum, so exp(-inf - -inf) never becomes NaN; a row whose scores are all -inf gives O = 0 and LSE = -inf. NaN and
-/// +inf in the inputs go the way IEEE arithmetic takes them: 0 · NaN is NaN, also for a masked key inside a visited tile,
-/// as in a kernel. In fp8 stored scores saturate at ±448, e4m3 has no infinity: `softmax` masks them again.
+/// +inf in the inputs go the way IEEE arithmetic takes them: 0 · NaN is NaN, also for a masked key inside a visited
+/// tile, as in a kernel. In fp8 stored scores saturate at ±448, e4m3 has no infinity: `softmax` masks them again.
 ///
-/// Global memory holds NaN until it is written, and a CTA starts with an empty chip. Throws Error(internal) when a schedule
-/// uses on chip what it did not load, Error(input) like validate(), Error(resource) when memory runs out (three-pass
-/// algorithms hold S and P of all heads).
+/// Global memory holds NaN until it is written, and a CTA starts with an empty chip. Throws Error(internal) when a
+/// schedule uses on chip what it did not load, Error(input) like validate(), Error(resource) when memory runs out
+/// (three-pass algorithms hold S and P of all heads).
 AttentionOutputs compute(const Schedule& schedule, const AttentionInputs& inputs, const ComputeOptions& options = {});
 
 /// Plain attention in the problem's dtype, as eager frameworks run it (S, P and O rounded to the dtype, float32

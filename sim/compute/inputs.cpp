@@ -26,10 +26,12 @@ void validate(const AttentionProblem& problem, const AttentionInputs& inputs) {
   check_shape("k", inputs.k, problem.num_kv_heads(), problem.seqlen_k, problem.head_dim);
   check_shape("v", inputs.v, problem.num_kv_heads(), problem.seqlen_k, problem.head_dim);
   const bool has_keep = inputs.keep.heads != 0 || !inputs.keep.values.empty();
-  if (problem.dense_mask)
-    check_shape("mask", inputs.keep, inputs.keep.heads == 1 ? 1 : problem.num_heads(), problem.seqlen_q, problem.seqlen_k);
-  else if (has_keep)
+  if (problem.dense_mask) {
+    const int mask_heads = inputs.keep.heads == 1 ? 1 : problem.num_heads();
+    check_shape("mask", inputs.keep, mask_heads, problem.seqlen_q, problem.seqlen_k);
+  } else if (has_keep) {
     throw Error(ErrorKind::input, "mask: given, but the problem is not marked as having one (dense_mask)");
+  }
 }
 
 AttentionInputs rounded(const AttentionInputs& inputs, DType dtype) {

@@ -15,12 +15,12 @@ struct FloatFormat {
 
 FloatFormat format_of(DType dtype);
 
-/// The value of `dtype` nearest to x, ties to even. Too large: infinity, or ±448 in fp8, which saturates (infinity too).
-/// NaN stays NaN; the sign of zero is kept. Rounds once, straight from float64: going through fp32 would round twice.
+/// The value of `dtype` nearest to x, ties to even. Too large: infinity, or ±448 in fp8, which saturates (infinity
+/// too). NaN stays NaN; the sign of zero is kept. Rounds once, straight from float64: through fp32 would round twice.
 double round_to(DType dtype, double x);
 
-/// Distance between neighbouring values of `dtype` at |x|: the unit in the last place. At and below the smallest normal
-/// number it is the smallest subnormal; beyond the largest finite value (and for infinity) it is the one there. NaN: NaN.
+/// Unit in the last place: the distance from |x| to the next larger value of `dtype`. Below the smallest normal number
+/// it is the smallest subnormal; beyond the largest finite value (and for infinity) it is the one there. NaN: NaN.
 double ulp_of(DType dtype, double x);
 
 }  // namespace flashscope
