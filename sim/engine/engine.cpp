@@ -213,11 +213,11 @@ class Run {
     work.steps.clear();
     for (const Segment& segment : work.program) {
       std::vector<Step>& steps = work.steps.emplace_back();
-      for (const TileOp& op : segment.ops) steps.push_back(prepared(op, segment.repeat.axis));
+      for (const TileOp& op : segment.ops) steps.push_back(prepared(op, segment.repeat));
     }
   }
 
-  Step prepared(const TileOp& op, Axis axis) const {
+  Step prepared(const TileOp& op, const Repeat& repeat) const {
     Step step;
     step.op = op.op;
     step.tensor = op.tensor;
@@ -228,7 +228,7 @@ class Run {
         step.port = m_speeds.port.cost(op.sectors * kSectorBytes);
         step.l2 = m_speeds.l2.cost(op.sectors * kSectorBytes);
         step.blocks = m_blocks.region_of(op);
-        step.block_step = m_blocks.step_of(op.tensor, axis);
+        step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step;
         break;
       case Op::scores:
       case Op::weighted_sum:
@@ -281,7 +281,7 @@ class Run {
     m_result->reasons[static_cast<std::size_t>(reason)] += end - now;
     if (m_options->trace) {
       const Segment& segment = resident.work.program[resident.segment];
-      emit(resident, advanced(segment.ops[resident.op], segment.repeat.axis, resident.iteration, m_schedule.tile()),
+      emit(resident, advanced(segment.ops[resident.op], segment.repeat, resident.iteration, m_schedule.tile()),
            {now, end}, reason, hbm_bytes);
     }
     if (++resident.op == steps.size()) {
