@@ -115,7 +115,7 @@ TEST_CASE("a folded program unfolds to the walk") {
         schedule->walk(k, cta, walk);
         for (const Segment& segment : program_of(*schedule, k, cta))
           for (std::int64_t n = 0; n < segment.repeat.times; ++n)
-            for (const TileOp& op : segment.ops) unfolded.op(advanced(op, segment.repeat.axis, n, tile));
+            for (const TileOp& op : segment.ops) unfolded.op(advanced(op, segment.repeat, n, tile));
         CAPTURE(algorithm.name);
         CHECK(walk.ops == unfolded.ops);
       }
