@@ -205,15 +205,20 @@ class CtaFollower {
   CtaView m_view;
 };
 
-/// The head that SM 0, slot 0, works on, or worked on last.
+/// The head of the lowest-numbered CTA at work: the one whose tiles are being finished now. Between kernels, that of
+/// the CTA that ended last.
 int followed_head(const StageTrace& trace, Picoseconds t) {
-  if (trace.tracks().empty()) return 0;
-  const SlotTrack& track = trace.tracks().front();
-  const auto first = trace.spans().begin() + static_cast<std::ptrdiff_t>(track.first);
-  const auto last = trace.spans().begin() + static_cast<std::ptrdiff_t>(track.last);
-  const auto next =
-      std::upper_bound(first, last, t, [](Picoseconds time, const OpSpan& span) { return time < span.begin; });
-  return trace.head_of(next == first ? *first : *std::prev(next));
+  const OpSpan *oldest = nullptr, *ended = nullptr;
+  for (const SlotTrack& track : trace.tracks()) {
+    const OpSpan* span = trace.last_begun(track, t);
+    if (!span) continue;
+    if (span->end <= t) {
+      if (!ended || span->end > ended->end) ended = span;
+    } else if (!oldest || span->cta < oldest->cta) {
+      oldest = span;
+    }
+  }
+  return oldest ? trace.head_of(*oldest) : ended ? trace.head_of(*ended) : 0;
 }
 
 int map_head(const AttentionProblem& problem, Tensor tensor, int head) {

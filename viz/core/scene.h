@@ -92,7 +92,7 @@ struct Scene {
   Picoseconds t = 0;
   bool finished = false;
   int kernel = -1;  // running now; -1 between kernels and at the end
-  int head = 0;     // whose maps are drawn: that of SM 0, slot 0
+  int head = 0;     // whose maps are drawn: that of the lowest-numbered CTA at work
   std::vector<TileMap> maps;
   TileMap score_visits;  // S tiles on chip, when the schedule keeps none in global memory; else empty
   std::vector<SmView> sms;
@@ -100,7 +100,6 @@ struct Scene {
   int busy_sms = 0;
   LinkView hbm, l2;
   Moved moved;
-  std::int64_t l2_resident_bytes = 0;  // of the drawn head
   bool operator==(const Scene&) const = default;
 };
 

@@ -161,13 +161,15 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& recorded, Start start) 
       (span.op.op == Op::load ? moved.sm_read : moved.sm_write) = span.op.bytes;
       const auto grid = std::find_if(m_grids.begin(), m_grids.end(),
                                      [&](const TileGrid& g) { return g.tensor == span.op.tensor; });
+      // Bytes from HBM arrive with the load; what an SM writes has its place from the start.
+      const Picoseconds arrives = moved.hbm_read > 0 ? span.end : span.begin;
       std::size_t at = 0;
       for_each_cell(*grid, span.op, [&](int cell) {
         const std::int64_t block = ids[at++];
         auto& slot = where[static_cast<std::size_t>(block)];
         if (slot == residents.end())
           slot = residents.insert(residents.end(),
-                                  {static_cast<std::size_t>(grid - m_grids.begin()), cell, block, span.end});
+                                  {static_cast<std::size_t>(grid - m_grids.begin()), cell, block, arrives});
         else
           residents.splice(residents.end(), residents, slot);
       });
@@ -234,13 +236,18 @@ void StageTrace::index_times() {
   m_boundaries.erase(std::unique(m_boundaries.begin(), m_boundaries.end()), m_boundaries.end());
 }
 
-const OpSpan* StageTrace::span_at(const SlotTrack& track, Picoseconds t) const {
+const OpSpan* StageTrace::last_begun(const SlotTrack& track, Picoseconds t) const {
   const auto first = m_spans.begin() + static_cast<std::ptrdiff_t>(track.first);
   const auto last = m_spans.begin() + static_cast<std::ptrdiff_t>(track.last);
-  auto next = std::upper_bound(first, last, t, [](Picoseconds time, const OpSpan& span) { return time < span.begin; });
   // Spans of no length share their begin with the one after them: the last that began is the one.
-  if (next == first || std::prev(next)->end <= t) return nullptr;
-  return &*std::prev(next);
+  const auto next =
+      std::upper_bound(first, last, t, [](Picoseconds time, const OpSpan& span) { return time < span.begin; });
+  return next == first ? nullptr : &*std::prev(next);
+}
+
+const OpSpan* StageTrace::span_at(const SlotTrack& track, Picoseconds t) const {
+  const OpSpan* span = last_begun(track, t);
+  return span && span->end > t ? span : nullptr;
 }
 
 std::pair<const OpSpan*, const OpSpan*> StageTrace::cta_of(const OpSpan& span) const {

@@ -74,6 +74,8 @@ class StageTrace {
   /// Sorted by SM, slot and begin.
   const std::vector<OpSpan>& spans() const { return m_spans; }
   const std::vector<SlotTrack>& tracks() const { return m_tracks; }
+  /// The last span of the track that began by t, ended or not; nullptr before the first.
+  const OpSpan* last_begun(const SlotTrack& track, Picoseconds t) const;
   /// The span of the track that contains t; nullptr between spans.
   const OpSpan* span_at(const SlotTrack& track, Picoseconds t) const;
   /// All spans of the CTA that `span` belongs to, as a range of spans().

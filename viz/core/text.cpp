@@ -37,7 +37,9 @@ std::string size_text(double bytes) {
   return three_digits(bytes / 1e12) + " TB";
 }
 
-std::string size_in_mb(double bytes) { return printed("%.*f MB", bytes < 99.995e6 ? 2 : 0, bytes / 1e6); }
+std::string mb_digits(double bytes, double largest) { return printed("%.*f", largest < 99.995e6 ? 2 : 0, bytes / 1e6); }
+
+std::string size_in_mb(double bytes) { return mb_digits(bytes, bytes) + " MB"; }
 
 std::string time_text(double time_us) {
   const double size = std::fabs(time_us);

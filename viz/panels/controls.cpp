@@ -74,8 +74,8 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
   number(ui, "seqlen N", seqlen, kSeqlenRange, 64, true);
   if (seqlen != seqlen_before) p.seqlen_q = p.seqlen_k = seqlen;
   number(ui, "head dim d", p.head_dim, kHeadDimRange, 8, false);
-  number(ui, "rows of a query tile Br", s.tile.br, kTileRange, 8, false);
-  number(ui, "rows of a key tile Bc", s.tile.bc, kTileRange, 8, false);
+  number(ui, "query tile rows Br", s.tile.br, kTileRange, 8, false);
+  number(ui, "key tile rows Bc", s.tile.bc, kTileRange, 8, false);
   const int heads_before = p.heads;
   number(ui, "heads", p.heads, kHeadsRange, 1, true);
   if (p.heads != heads_before) p.kv_heads = p.heads;
@@ -87,7 +87,7 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
   for (const Machine& machine : machines) gpus.push_back(machine.name);
   choice(ui, "GPU", s.gpu, gpus);
   ImGui::Dummy({0, ui.px(2)});
-  number(ui, "stage draws N up to", s.stage_seqlen, kStageSeqlenRange, 64, true);
+  number(ui, "stage N up to", s.stage_seqlen, kStageSeqlenRange, 64, true);
 
   s = clamp(s);
   end_panel();

@@ -80,7 +80,7 @@ class StageDrawing {
 
     // What is left after the parts of fixed height goes to the maps: five parts HBM, two parts L2.
     const float x = m_area.x + pad, w = m_area.w - 2 * pad;
-    const float link = px(30), sm_height = px(164), counters_height = px(44);
+    const float link = px(30), sm_height = px(153), counters_height = px(44);
     const float header = px(20), letters = px(15), foot = px(6);
     const float maps = m_area.bottom() - y - 2 * link - sm_height - counters_height - 2 * (header + foot) - letters - px(8);
     m_layout = map_layout(m_ui, m_trace, x + px(8), w - px(16), std::max(px(20), maps * 5 / 7));
@@ -207,7 +207,10 @@ class StageDrawing {
           held += cell.in_l2;
           ++cells;
         }
-    text(m_ui.fonts.small, x, y + px(2), w, m_c.text_dim, grouped(held) + " of " + grouped(cells), Align::right);
+    std::string right = grouped(held) + " of " + grouped(cells);
+    if (m_scene.finished && m_trace.prediction().hbm_dirty_bytes > 0)
+      right += ", " + size_in_mb(static_cast<double>(m_trace.prediction().hbm_dirty_bytes)) + " not yet in HBM";
+    text(m_ui.fonts.small, x, y + px(2), w, m_c.text_dim, right, Align::right);
     const float squash = map_height / m_layout.height;
     for (const MapColumn& column : m_layout.columns)
       if (const TileMap* map = map_of(column.tensor))
@@ -225,9 +228,11 @@ class StageDrawing {
     outline(m_list, frame, mixed(color, m_c.panel, 0.7));
   }
 
-  float sm_center(const Rect& sms, int sm) const {
+  /// Where the port of an SM is: towards the sides, so that the link to all SMs has room for its numbers.
+  float port_x(const Rect& sms, int sm) const {
     const float count = static_cast<float>(m_scene.sms.size());
-    return sms.x + sms.w * (static_cast<float>(sm) + 0.5f) / count;
+    const float middle = (static_cast<float>(sm) + 0.5f) / count;
+    return sms.x + sms.w * (0.5f + (middle - 0.5f) * 1.68f);
   }
   float hbm_lane(const Rect& sms, int sm) const {
     const float center = sms.x + sms.w / 2;
@@ -241,21 +246,21 @@ class StageDrawing {
     const auto use = [&](const LinkView& link) {
       return percent_text(link.used_share) + " of " + bandwidth_text(link.gb_per_s);
     };
-    const float x = center + px(28), w = hbm.right() - x - px(4);
+    const float x = center + px(35), w = px(112);
     text(m_ui.fonts.small, x, hbm.bottom() + px(7), w, m_c.text, use(m_scene.hbm));
     text(m_ui.fonts.small, x, l2.bottom() + px(7), w, m_c.text, use(m_scene.l2));
     const Machine& machine = m_trace.machine();
     const double port = machine.l2_bytes_per_clk_per_sm.value * machine.sm_clock_mhz.value / 1e3;
     for (const SmView& sm : m_scene.sms)
-      pipe(sm_center(sms, sm.sm), l2.bottom(), sms.y, port, 0, m_c.of(Reason::l2));
+      pipe(port_x(sms, sm.sm), l2.bottom(), sms.y, port, 0, m_c.of(Reason::l2));
   }
 
   void draw_tiles_in_flight(const Rect& hbm, const Rect& l2, const Rect& sms) {
     const float size = px(9);
     for (const TileInFlight& tile : m_scene.in_flight) {
-      const float port_x = sm_center(sms, tile.sm) + (static_cast<float>(tile.slot) - 0.5f) * px(11);
+      const float port = port_x(sms, tile.sm) + (static_cast<float>(tile.slot % 2) - 0.5f) * px(11);
       const float lane_x = hbm_lane(sms, tile.sm);
-      float x = port_x, y = 0;
+      float x = port, y = 0;
       const float p = static_cast<float>(tile.progress);
       if (tile.store)
         y = sms.y + (l2.bottom() - sms.y) * p;
@@ -407,9 +412,10 @@ class StageDrawing {
     const bool checked = m_scene.finished && equals_closed_form;
     const double share = all == 0 ? 0 : static_cast<double>(now) / static_cast<double>(all);
     text(m_ui.fonts.small, r.x, r.y, r.w, m_c.text_dim, name);
-    const std::string value = m_scene.finished
-                                  ? size_in_mb(static_cast<double>(now)) + (checked ? " = formula ✓" : "")
-                                  : size_in_mb(static_cast<double>(now));
+    const std::string value =
+        m_scene.finished ? size_in_mb(static_cast<double>(now)) + (checked ? " = formula ✓" : "")
+                         : mb_digits(static_cast<double>(now), static_cast<double>(all)) + " of " +
+                               size_in_mb(static_cast<double>(all));
     text(m_ui.fonts.small, r.x, r.y, r.w, checked ? m_c.good : m_c.text, value, Align::right);
     const Rect bar = {r.x, r.y + px(16), r.w, px(2)};
     fill(m_list, bar, m_c.grip);

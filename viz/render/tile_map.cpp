@@ -34,7 +34,7 @@ void draw_as_texture(const Ui& ui, ImDrawList* list, const Rect& area, const Til
   for (const TileCell& cell : map.cells) {
     const bool skipped = cell.state == TileState::skipped && view == MapView::state;
     const Color color = skipped ? with_alpha(ui.colors->text_dim, 0.3) : tile_color(ui, map.tensor, cell, view);
-    pixels.push_back(view == MapView::state && is_moving(cell.state) ? mixed(color, ui.colors->accent, 0.6) : color);
+    pixels.push_back(view == MapView::state && is_moving(cell.state) ? mixed(color, ui.colors->accent, 0.72) : color);
   }
   const ImTextureID texture = ui.textures->upload(name, map.across, map.down, pixels);
   list->AddImage(texture, {area.x, area.y}, {area.right(), area.bottom()});

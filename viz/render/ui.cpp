@@ -43,7 +43,7 @@ ImFont* add_font(std::initializer_list<const char*> names, float size) {
   // Digits first, each as wide as the widest, so that running counters stand still; then the rest of the same font; then
   // the symbols it lacks from one that has them.
   ImFontConfig digits;
-  digits.GlyphMinAdvanceX = digits.GlyphMaxAdvanceX = std::round(size * 0.62f);
+  digits.GlyphMinAdvanceX = digits.GlyphMaxAdvanceX = size * 0.6f;
   digits.OversampleH = 2;
   ImFont* font = atlas->AddFontFromFileTTF(text.c_str(), size, &digits, kDigits);
   ImFontConfig rest;
@@ -90,8 +90,8 @@ void apply_style(const Ui& ui) {
   set(ImGuiCol_FrameBg, c.grip);
   set(ImGuiCol_FrameBgHovered, c.line);
   set(ImGuiCol_FrameBgActive, c.line);
-  set(ImGuiCol_SliderGrab, c.text_dim);
-  set(ImGuiCol_SliderGrabActive, c.accent);
+  set(ImGuiCol_SliderGrab, mixed(c.text_dim, c.grip, 0.45));
+  set(ImGuiCol_SliderGrabActive, mixed(c.text_dim, c.grip, 0.7));
   set(ImGuiCol_CheckMark, c.accent);
   set(ImGuiCol_Button, c.grip);
   set(ImGuiCol_ButtonHovered, c.line);
