@@ -12,7 +12,7 @@
 namespace flashscope {
 namespace {
 
-enum class Group { size, mask, dtype, algorithm, tile, gpu_and_start };
+enum class Group { size, mask, dtype, algorithm, tile, gpu, start };
 
 /// One option: how it is declared, and how its text becomes a value. `set` throws Error(usage) that begins with `option`.
 struct ProblemOption {
@@ -97,12 +97,12 @@ const std::vector<ProblemOption>& problem_options() {
       tile_side("br", &TileShape::br, 1024, "rows of a query tile (the rung's)"),
       tile_side("bc", &TileShape::bc, 1024, "rows of a key tile (the rung's)"),
       tile_side("stages", &TileShape::stages, 8, "slots of the K/V ring (the rung's)"),
-      {"gpu", Group::gpu_and_start, "NAME|FILE", "GPU to predict: a shipped description or a machine file (nvidia-h200)",
+      {"gpu", Group::gpu, "NAME|FILE", "GPU to predict: a shipped description or a machine file (nvidia-h200)",
        [](Options& options, const std::string& option, const std::string& text) {
          if (text.empty()) throw Error(ErrorKind::usage, option + ": the value is empty; it takes a name or a file");
          options.gpu = text;
        }},
-      {"start", Group::gpu_and_start, "NAME", "what L2 holds first: cold, warm, cold-each-kernel (cold)",
+      {"start", Group::start, "NAME", "what L2 holds first: cold, warm, cold-each-kernel (cold)",
        [](Options& options, const std::string& option, const std::string& text) {
          options.start = start_from_name(parse_choice(option, text, start_names()));
        }},
@@ -114,7 +114,8 @@ bool is_in(const ProblemOptionSet& which, Group group) {
   switch (group) {
     case Group::size: return which.sizes;
     case Group::algorithm: return which.algorithm;
-    case Group::gpu_and_start: return which.gpu_and_start;
+    case Group::gpu: return which.gpu;
+    case Group::start: return which.start;
     case Group::mask:
     case Group::dtype:
     case Group::tile: return true;

@@ -40,9 +40,10 @@ struct ProblemOptions {
 
 /// What a command leaves out, because its other options say it.
 struct ProblemOptionSet {
-  bool sizes = true;        // --batch … --head-dim
-  bool algorithm = true;    // --algorithm
-  bool gpu_and_start = true;  // --gpu, --start
+  bool sizes = true;      // --batch … --head-dim
+  bool algorithm = true;  // --algorithm
+  bool gpu = true;
+  bool start = true;
   std::vector<std::string> dtypes = {"fp32", "fp16", "bf16", "fp8"};
 };
 
