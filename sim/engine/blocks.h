@@ -11,19 +11,17 @@ class BlockMap {
  public:
   explicit BlockMap(const Schedule& schedule);
 
-  /// Calls f(block, bytes) for every block that the region of a load or store touches.
-  template <class F>
-  void for_each(const TileOp& op, F f) const {
-    const Grid& grid = m_grids[static_cast<std::size_t>(op.tensor)];
-    if (op.rows == 0 || op.cols == 0) return;
-    for (int r = op.row / grid.block_rows; r <= (op.row + op.rows - 1) / grid.block_rows; ++r)
-      for (int c = op.col / grid.block_cols; c <= (op.col + op.cols - 1) / grid.block_cols; ++c) {
-        const std::int64_t rows = tile_rows(grid.shape.rows, grid.block_rows, r);
-        const std::int64_t cols = tile_rows(grid.shape.cols, grid.block_cols, c);
-        f(grid.first + (std::int64_t{op.head} * grid.down + r) * grid.across + c,
-          rows * cols * grid.shape.element_bytes);
-      }
-  }
+  /// The blocks that the region of a load or store touches: `down` rows of `across` neighbours.
+  struct Region {
+    std::int64_t first = 0;
+    int down = 0, across = 0;
+    std::int64_t row_step = 0;  // from one row of blocks to the next
+  };
+  Region region_of(const TileOp& op) const;
+  /// How far a region moves when its operation moves one tile along `axis`.
+  std::int64_t step_of(Tensor tensor, Axis axis) const;
+  /// Bytes of a block: fewer at the lower and right edge of its tensor.
+  std::int64_t bytes_of(Tensor tensor, std::int64_t block) const;
 
   Tensor tensor_of(std::int64_t block) const;
   std::int64_t size() const { return m_size; }
@@ -32,6 +30,8 @@ class BlockMap {
   struct Grid {
     TensorShape shape;
     int block_rows = 1, block_cols = 1;
+    bool whole = true;  // no block is cut by an edge
+    std::int64_t whole_bytes = 0;
     std::int64_t first = 0;             // number of the tensor's first block
     std::int64_t down = 0, across = 0;  // blocks of a head
   };

@@ -30,23 +30,14 @@ class Rate {
 
 class Server {
  public:
-  Server() = default;
-  explicit Server(Rate rate) : m_rate(rate) {}
-
-  /// Serves `units` for a request that arrives at `now`; returns when it is done.
-  Picoseconds serve(Picoseconds now, std::int64_t units) { return serve_for(now, m_rate.cost(units)); }
-  /// The same for work whose duration is known.
-  Picoseconds serve_for(Picoseconds now, Picoseconds duration) {
+  /// Serves a request that arrives at `now` and takes `duration`; returns when it is done.
+  Picoseconds serve(Picoseconds now, Picoseconds duration) {
     m_free = std::max(m_free, now) + duration;
-    m_busy += duration;
     return m_free;
   }
-  Picoseconds busy() const { return m_busy; }
 
  private:
-  Rate m_rate;
   Picoseconds m_free = 0;  // when the last accepted request is done
-  Picoseconds m_busy = 0;
 };
 
 }  // namespace flashscope

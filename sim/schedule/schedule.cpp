@@ -132,7 +132,7 @@ void CtaProgram::mask(int i, int j) {
   const MaskShape mask = problem().mask();
   const Range first = kept_keys(mask, rows.begin), last = kept_keys(mask, rows.end - 1);
   const bool all_kept = last.begin <= keys.begin && first.end >= keys.end;
-  if (!all_kept) compute(Op::mask, i, j, rows, keys, 0);
+  if (!all_kept || problem().dense_mask) compute(Op::mask, i, j, rows, keys, 0);
 }
 
 void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth) {

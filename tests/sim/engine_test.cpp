@@ -115,7 +115,7 @@ TEST_CASE("a folded program unfolds to the walk") {
         schedule->walk(k, cta, walk);
         for (const Segment& segment : program_of(*schedule, k, cta))
           for (std::int64_t n = 0; n < segment.repeat.times; ++n)
-            for (const TileOp& op : segment.ops) unfolded.op(advanced(op, segment.repeat.axis, n, tile));
+            for (const TileOp& op : segment.ops) unfolded.op(advanced(op, segment.repeat, n, tile));
         CAPTURE(algorithm.name);
         CHECK(walk.ops == unfolded.ops);
       }
@@ -135,6 +135,29 @@ TEST_CASE("an L2 that holds everything reads compulsory bytes; a warm one reads 
     RunOptions warm;
     warm.start = Start::warm;
     CHECK(simulate(*schedule, machine, warm).hbm.read == 0);
+  }
+}
+
+TEST_CASE("heads beyond the budget continue the line: bytes within 2 %, time within 5 %, counts exact") {
+  AttentionProblem p;
+  p.kv_heads = 24;
+  p.heads = 48;
+  p.seqlen_q = p.seqlen_k = 1024;
+  for (const char* name : {"flash_v2", "three_pass"}) {
+    const auto schedule = make_schedule(name, p, {64, 64, 1});
+    const Prediction whole = simulate(*schedule, test_machine());
+    RunOptions options;
+    options.op_budget = whole.count.ops / 2;
+    const Prediction part = simulate(*schedule, test_machine(), options);
+    CAPTURE(name);
+    CHECK(part.simulated_heads < whole.simulated_heads);
+    CHECK(part.count.sm == whole.count.sm);
+    CHECK(part.hbm.write + part.hbm_dirty_bytes == whole.hbm.write + whole.hbm_dirty_bytes);
+    std::int64_t by_tensor = 0;
+    for (const HbmTraffic& tensor : part.tensors) by_tensor += tensor.write;
+    CHECK(by_tensor == part.hbm.write);
+    CHECK(static_cast<double>(part.hbm.read) == doctest::Approx(static_cast<double>(whole.hbm.read)).epsilon(0.02));
+    CHECK(static_cast<double>(part.time) == doctest::Approx(static_cast<double>(whole.time)).epsilon(0.05));
   }
 }
 
