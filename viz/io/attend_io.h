@@ -29,9 +29,12 @@ struct AttendNpyPaths {
 /// `scale` 0: 1 / sqrt(head_dim).
 AttendInput read_attend_npy(const AttendNpyPaths& paths, double scale = 0, OpaqueItems opaque = OpaqueItems::refused);
 
-/// The array as nested lists (batch, head, row, column); LSE, with its one column, as (batch, head, row).
-Json nested_lists(const Array& array, int batch);
-/// The same shapes for .npy files.
-NpyArray npy_array(const Array& array, int batch);
+/// The array as nested lists: batch, head, row, column.
+Json nested_lists(const Array& array, int batch, int heads);
+/// An array of one column (LSE) without its last level: batch, head, row.
+Json nested_row_lists(const Array& array, int batch, int heads);
+/// The same two shapes for .npy files.
+NpyArray npy_array(const Array& array, int batch, int heads);
+NpyArray npy_row_array(const Array& array, int batch, int heads);
 
 }  // namespace flashscope
