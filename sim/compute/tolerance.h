@@ -3,8 +3,11 @@
 //   |output - reference| <= 2 E + 2 ulp       for every element
 //
 // E is the largest error that plain attention in the same precision makes anywhere in the tensor, ulp the spacing of
-// the output's dtype at the reference value. So a result may be twice as wrong as what everybody accepts, plus two units
-// in the last place, and no absolute number has to fit every dtype and magnitude.
+// the output's dtype at the reference value. So a result may be twice as wrong as what everybody accepts, plus two
+// units in the last place, and no absolute number has to fit every dtype and magnitude.
+//
+// Limit: E is the largest of many errors. In fp32, where nothing but the order of additions differs, a tensor of a
+// handful of elements can have E = 0 by luck and fail a good result; check tensors of some hundred elements or more.
 #pragma once
 #include <cstdint>
 #include <string>
