@@ -26,6 +26,8 @@ Start start_from_name(const std::string& name);  // Error(usage)
 struct RunOptions {
   Start start = Start::cold;
   TraceSink* trace = nullptr;
+  /// Tile operations up to which every CTA is simulated; above it, see simulate().
+  std::int64_t op_budget = 20'000'000;
   /// Called now and then with the done share 0 … 1; returning false stops the run with Error(internal, "cancelled").
   std::function<bool(double)> progress;
 };
@@ -56,6 +58,7 @@ struct Prediction {
   std::array<HbmTraffic, kNumTensors> tensors;
   std::int64_t hbm_dirty_bytes = 0;  // after the last kernel
   Picoseconds time = 0;              // kernels, and the launch gaps between them
+  int simulated_heads = 0;           // of batch · heads: fewer means that the rest was extrapolated (see simulate)
 
   double time_us() const { return static_cast<double>(time) / 1e6; }
 };
@@ -71,6 +74,10 @@ Occupancy occupancy(const CtaResources& resources, const Machine& machine);
 Picoseconds roofline_bound(const KernelCount& count, std::int64_t hbm_read_bytes, const Machine& machine);
 
 /// Throws Error(unsupported) when a CTA does not fit on an SM (names needed and available).
+///
+/// Heads repeat each other: once the GPU is full and L2 has been turned over, one more head adds the same time and the
+/// same bytes. A problem above the budget is therefore run twice with fewer heads, and time, HBM traffic and stalls are
+/// continued in a straight line; counts stay exact. `simulated_heads` says so, and docs/deviations.md gives the error.
 Prediction simulate(const Schedule& schedule, const Machine& machine, const RunOptions& options = {});
 
 }  // namespace flashscope

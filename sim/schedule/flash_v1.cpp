@@ -50,18 +50,19 @@ class FlashV1 final : public Schedule {
     const int tc = num_tiles(problem().seqlen_k, tile().bc);
     const Range whole_query_tiles = {0, problem().seqlen_q / tile().br};
 
-    cta.for_each_tile(Axis::i, {0, tr}, whole_query_tiles, [&](int i) {  // O = 0, l = 0, m = -inf in global memory
+    cta.for_each_query_tile({0, tr}, whole_query_tiles, [&](int i) {  // O = 0, l = 0, m = -inf in global memory
       cta.clear_state(i);
       cta.normalize(i);
       store_state(cta, i, 0);
     });
     cta.barrier(0, 0);
-    for (int j = 0; j < tc; ++j) {
+    const Range all_keys = {0, tc}, none_alike = {tc, tc};
+    cta.for_each_key_tile(all_keys, none_alike, [&](int j) {
       const Range visited = visited_tiles(by_key, tile().bc, tile().br, j);
-      if (visited.end == visited.begin) continue;
+      if (visited.end == visited.begin) return;
       cta.load(Tensor::K, 0, j);
       cta.load(Tensor::V, 0, j);
-      cta.for_each_tile(Axis::i, visited, whole_tiles(by_key, tile().bc, tile().br, j), [&](int i) {
+      cta.for_each_query_tile(visited, whole_tiles(by_key, tile().bc, tile().br, j), [&](int i) {
         cta.load(Tensor::Q, i, j);
         cta.load(Tensor::O, i, j);
         cta.load(Tensor::L, i, j);
@@ -80,8 +81,8 @@ class FlashV1 final : public Schedule {
         store_state(cta, i, j);
         cta.barrier(i, j);  // O has left
       });
-    }
-    cta.for_each_tile(Axis::i, {0, tr}, whole_query_tiles, [&](int i) {
+    });
+    cta.for_each_query_tile({0, tr}, whole_query_tiles, [&](int i) {
       cta.load(Tensor::L, i, 0);
       cta.load(Tensor::M, i, 0);
       cta.log_sum_exp(i);

@@ -42,19 +42,19 @@ class FlashV2 final : public Schedule {
     const MaskShape mask = problem().mask();
     cta.load(Tensor::Q, i, 0);
     cta.clear_state(i);
-    cta.for_each_tile(Axis::j, visited_tiles(mask, tile().br, tile().bc, i), whole_tiles(mask, tile().br, tile().bc, i),
-                      [&](int j) {
-                        cta.load(Tensor::K, i, j);
-                        cta.barrier(i, j);
-                        cta.scores(i, j);
-                        cta.mask(i, j);
-                        cta.barrier(i, j);  // K has been read: its place takes V
-                        cta.load(Tensor::V, i, j);
-                        cta.online_softmax(i, j);
-                        cta.barrier(i, j);
-                        cta.weighted_sum(i, j);
-                        cta.barrier(i, j);  // V has been read
-                      });
+    const Range visited = visited_tiles(mask, tile().br, tile().bc, i);
+    cta.for_each_key_tile(visited, whole_tiles(mask, tile().br, tile().bc, i), [&](int j) {
+      cta.load(Tensor::K, i, j);
+      cta.barrier(i, j);
+      cta.scores(i, j);
+      cta.mask(i, j);
+      cta.barrier(i, j);  // K has been read: its place takes V
+      cta.load(Tensor::V, i, j);
+      cta.online_softmax(i, j);
+      cta.barrier(i, j);
+      cta.weighted_sum(i, j);
+      cta.barrier(i, j);  // V has been read
+    });
     cta.barrier(i, 0);  // Q has arrived, also where no key tile is visited: its place takes O
     cta.normalize(i);
     cta.log_sum_exp(i);

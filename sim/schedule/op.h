@@ -53,11 +53,12 @@ struct TileOp {
   bool operator==(const TileOp&) const = default;
 };
 
-/// A run of tiles that differ in nothing but their position: `times` of them, at i, i+1, … or j, j+1, … .
+/// A run of tiles that differ in nothing but their position: `times` of them, one `step` (1 or -1) apart in i or j.
 enum class Axis : std::uint8_t { i, j };
 struct Repeat {
   std::int64_t times = 1;
   Axis axis = Axis::j;
+  int step = 1;
 };
 
 /// Receives a CTA's operations in program order. It may read, never change the schedule.

@@ -135,7 +135,7 @@ void CtaProgram::request(Tensor tensor, int i, int j, Range rows, Range cols, Ac
 void CtaProgram::mask(int i, int j) {
   const Range rows = rows_of(i), keys = keys_of(j);
   const MaskShape mask = problem().mask();
-  if (!all_kept(mask, rows, keys)) compute(Op::mask, i, j, rows, keys, 0);
+  if (!all_kept(mask, rows, keys) || problem().dense_mask) compute(Op::mask, i, j, rows, keys, 0);
 }
 
 void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth) {

@@ -83,7 +83,7 @@ class ThreePass final : public Schedule {
       }
       case kWeightedSum:
         cta.clear_state(i);
-        cta.for_each_tile(Axis::j, {0, tc}, whole_tiles(problem().mask(), tile().br, tile().bc, i), [&](int key_tile) {
+        cta.for_each_key_tile({0, tc}, whole_tiles(problem().mask(), tile().br, tile().bc, i), [&](int key_tile) {
           cta.load(Tensor::P, i, key_tile);
           cta.load(Tensor::V, i, key_tile);
           cta.barrier(i, key_tile);

@@ -5,6 +5,7 @@
 
 #include "sim/count/count.h"
 #include "sim/schedule/algorithms.h"
+#include "tests/support/random_problem.h"
 
 namespace flashscope {
 namespace {
@@ -46,34 +47,11 @@ TEST_CASE("counts of flash_v2 on the reference problem") {
   CHECK(compulsory_bytes(paper_problem()) == 524'288);
 }
 
-AttentionProblem random_problem(std::mt19937& random) {
-  const auto pick = [&](std::initializer_list<int> values) {
-    return *(values.begin() + std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(random));
-  };
-  AttentionProblem p;
-  p.batch = pick({0, 1, 2, 3});
-  p.kv_heads = pick({1, 2, 3});
-  p.heads = p.kv_heads * pick({1, 2, 4});
-  p.seqlen_q = pick({0, 1, 7, 31, 32, 33, 63, 64, 65, 100, 257});
-  p.seqlen_k = pick({0, 1, 7, 31, 32, 33, 63, 64, 65, 100, 257});
-  p.head_dim = pick({1, 2, 7, 8, 24, 40, 64, 80, 128, 200});
-  p.dtype = static_cast<DType>(pick({0, 1, 2, 3, 4}));
-  switch (pick({0, 1, 2})) {
-    case 1: p.causal = true; break;
-    case 2:
-      p.window_left = pick({-1, 0, 3, 40});
-      p.window_right = pick({-1, 0, 5, 64, INT32_MAX});
-      break;
-  }
-  return p;
-}
-
 TEST_CASE("counted bytes equal the closed form on random problems, and FLOPs of kept pairs equal theirs") {
   std::mt19937 random(20261129);
   for (int round = 0; round < 400; ++round) {
     const AttentionProblem p = random_problem(random);
-    const int sides[] = {1, 5, 16, 32, 64};
-    const TileShape tile{sides[random() % 5], sides[random() % 5], 1};
+    const TileShape tile = random_tile(random);
     for (const Algorithm& algorithm : algorithms()) {
       const auto schedule = make_schedule(algorithm.name, p, tile);
       const KernelCount total = count(*schedule).total;
@@ -105,8 +83,7 @@ TEST_CASE("collapsing like tiles changes nothing") {
   std::mt19937 random(7);
   for (int round = 0; round < 150; ++round) {
     const AttentionProblem p = random_problem(random);
-    const int sides[] = {1, 5, 16, 32, 64};
-    const TileShape tile{sides[random() % 5], sides[random() % 5], 1};
+    const TileShape tile = random_tile(random);
     for (const Algorithm& algorithm : algorithms()) {
       const auto schedule = make_schedule(algorithm.name, p, tile);
       const Count collapsed = count(*schedule);

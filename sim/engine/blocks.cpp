@@ -1,0 +1,59 @@
+#include "sim/engine/blocks.h"
+
+#include <algorithm>
+
+namespace flashscope {
+
+BlockMap::BlockMap(const Schedule& schedule) {
+  for (int t = 0; t < kNumTensors; ++t) {
+    const Tensor tensor = static_cast<Tensor>(t);
+    Grid& grid = m_grids[static_cast<std::size_t>(t)];
+    grid.shape = shape_of(tensor, schedule.problem());
+    const bool by_keys = tensor == Tensor::K || tensor == Tensor::V;
+    const bool is_scores = tensor == Tensor::S || tensor == Tensor::P;
+    grid.block_rows = by_keys ? schedule.tile().bc : schedule.tile().br;
+    grid.block_cols = is_scores ? schedule.tile().bc : std::max(1, grid.shape.cols);
+    grid.down = num_tiles(grid.shape.rows, grid.block_rows);
+    grid.across = num_tiles(grid.shape.cols, grid.block_cols);
+    grid.whole = grid.shape.rows % grid.block_rows == 0 && grid.shape.cols % grid.block_cols == 0;
+    grid.whole_bytes = std::int64_t{grid.block_rows} * grid.block_cols * grid.shape.element_bytes;
+    grid.first = m_size;
+    const auto& used = schedule.tensors();
+    if (std::find(used.begin(), used.end(), tensor) != used.end()) m_size += grid.down * grid.across * grid.shape.heads;
+  }
+}
+
+BlockMap::Region BlockMap::region_of(const TileOp& op) const {
+  const Grid& grid = m_grids[static_cast<std::size_t>(op.tensor)];
+  if (op.rows == 0 || op.cols == 0) return {};
+  const int first_row = op.row / grid.block_rows, last_row = (op.row + op.rows - 1) / grid.block_rows;
+  const int first_col = op.col / grid.block_cols, last_col = (op.col + op.cols - 1) / grid.block_cols;
+  return {grid.first + (std::int64_t{op.head} * grid.down + first_row) * grid.across + first_col,
+          last_row - first_row + 1, last_col - first_col + 1, grid.across};
+}
+
+std::int64_t BlockMap::step_of(Tensor tensor, Axis axis) const {
+  const bool by_keys = tensor == Tensor::K || tensor == Tensor::V;
+  const bool is_scores = tensor == Tensor::S || tensor == Tensor::P;
+  const std::int64_t row = m_grids[static_cast<std::size_t>(tensor)].across;
+  if (axis == Axis::i) return by_keys ? 0 : row;
+  return by_keys ? row : is_scores ? 1 : 0;
+}
+
+std::int64_t BlockMap::bytes_of(Tensor tensor, std::int64_t block) const {
+  const Grid& grid = m_grids[static_cast<std::size_t>(tensor)];
+  if (grid.whole) return grid.whole_bytes;
+  const std::int64_t index = block - grid.first;
+  const int c = static_cast<int>(index % grid.across), r = static_cast<int>(index / grid.across % grid.down);
+  return std::int64_t{tile_rows(grid.shape.rows, grid.block_rows, r)} * tile_rows(grid.shape.cols, grid.block_cols, c) *
+         grid.shape.element_bytes;
+}
+
+Tensor BlockMap::tensor_of(std::int64_t block) const {
+  int tensor = kNumTensors - 1;
+  // The last that starts at or before the block: a tensor without blocks starts where the next one with some does.
+  while (m_grids[static_cast<std::size_t>(tensor)].first > block) --tensor;
+  return static_cast<Tensor>(tensor);
+}
+
+}  // namespace flashscope

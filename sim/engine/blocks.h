@@ -1,0 +1,42 @@
+// Global memory in blocks: each tensor cut into the schedule's tiles and numbered through, so that L2 can name them.
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "sim/schedule/schedule.h"
+
+namespace flashscope {
+
+class BlockMap {
+ public:
+  explicit BlockMap(const Schedule& schedule);
+
+  /// The blocks that the region of a load or store touches: `down` rows of `across` neighbours.
+  struct Region {
+    std::int64_t first = 0;
+    int down = 0, across = 0;
+    std::int64_t row_step = 0;  // from one row of blocks to the next
+  };
+  Region region_of(const TileOp& op) const;
+  /// How far a region moves when its operation moves one tile along `axis`.
+  std::int64_t step_of(Tensor tensor, Axis axis) const;
+  /// Bytes of a block: fewer at the lower and right edge of its tensor.
+  std::int64_t bytes_of(Tensor tensor, std::int64_t block) const;
+
+  Tensor tensor_of(std::int64_t block) const;
+  std::int64_t size() const { return m_size; }
+
+ private:
+  struct Grid {
+    TensorShape shape;
+    int block_rows = 1, block_cols = 1;
+    bool whole = true;  // no block is cut by an edge
+    std::int64_t whole_bytes = 0;
+    std::int64_t first = 0;             // number of the tensor's first block
+    std::int64_t down = 0, across = 0;  // blocks of a head
+  };
+  std::array<Grid, kNumTensors> m_grids;
+  std::int64_t m_size = 0;
+};
+
+}  // namespace flashscope

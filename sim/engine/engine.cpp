@@ -1,0 +1,506 @@
+// The run loop, from the top: simulate() runs the kernels one after the other; Run::kernel() keeps a queue of CTAs by
+// the time at which they can go on, takes the earliest, performs its next operation on the shared units and links, and
+// puts it back with the time that operation ends.
+#include "sim/engine/engine.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "sim/engine/blocks.h"
+#include "sim/engine/l2.h"
+#include "sim/engine/program.h"
+#include "sim/engine/server.h"
+#include "sim/error.h"
+#include "sim/schedule/algorithms.h"
+
+namespace flashscope {
+
+const char* name_of(Start start) {
+  static constexpr const char* names[] = {"cold", "warm", "cold-each-kernel"};
+  return names[static_cast<int>(start)];
+}
+
+Start start_from_name(const std::string& name) {
+  for (Start start : {Start::cold, Start::warm, Start::cold_each_kernel})
+    if (name == name_of(start)) return start;
+  throw Error(ErrorKind::usage, "--start: '" + name + "' is not one of cold, warm, cold-each-kernel");
+}
+
+namespace {
+
+Picoseconds from_ns(const Quantity& q) { return std::llround(q.value * 1e3); }
+Picoseconds from_us(const Quantity& q) { return std::llround(q.value * 1e6); }
+
+/// Rates and delays of a machine in the engine's integer units.
+struct Speeds {
+  explicit Speeds(const Machine& m)
+      : l2(Rate::per_second(m.l2_gb_per_s.value * 1e9)),
+        hbm_read(Rate::per_second(m.hbm_read_gb_per_s.value * 1e9)),
+        hbm_write(Rate::per_second(m.hbm_write_gb_per_s.value * 1e9)),
+        port(per_clock(m, m.l2_bytes_per_clk_per_sm)),
+        smem(per_clock(m, m.smem_bytes_per_clk)),
+        fma(per_clock(m, m.fma_flops_per_clk)),
+        exp(per_clock(m, m.exps_per_clk)),
+        l2_latency(from_ns(m.l2_latency_ns)),
+        hbm_latency(from_ns(m.hbm_latency_ns)),
+        cta_start(from_ns(m.cta_start_ns)),
+        barrier(from_ns(m.barrier_ns)),
+        launch_gap(from_us(m.launch_gap_us)) {}
+
+  static Rate per_clock(const Machine& m, const Quantity& units) {
+    return Rate::per_second(units.value * m.sm_clock_mhz.value * 1e6);
+  }
+
+  Rate l2, hbm_read, hbm_write, port, smem, fma, exp;
+  Picoseconds l2_latency, hbm_latency, cta_start, barrier, launch_gap;
+};
+
+/// Multiply-adds and comparisons that an operation spends on an element besides its matrix product and exponentials:
+/// subtract the maximum, compare, add to the sum, scale. On FMA units.
+constexpr int kFlopsPerScore = 8;
+
+/// One operation with everything about it worked out that does not depend on when it runs.
+struct Step {
+  Op op = Op::barrier;
+  Tensor tensor = Tensor::Q;
+  Picoseconds fma = 0, exp = 0, smem = 0;  // on units of the SM
+  Picoseconds port = 0, l2 = 0;            // on the way to and from L2
+  BlockMap::Region blocks;                 // load, store
+  std::int64_t block_step = 0;             // from one repetition to the next
+};
+
+/// A segment of a program (program.h) in that form; `program` keeps the operations themselves for the trace.
+struct Work {
+  Program program;
+  std::vector<std::vector<Step>> steps;
+};
+
+struct Sm {
+  Server port, smem, fma, exp;
+};
+
+/// A CTA in one slot of an SM, and where it is in its work.
+struct Resident {
+  int sm = 0, slot = 0;
+  std::int64_t cta = 0;
+  Work work;
+  std::size_t segment = 0, op = 0;
+  std::int64_t iteration = 0;
+  Picoseconds began = 0;
+};
+
+/// Sums of the kernels' HBM traffic.
+void add_up(Prediction& prediction) {
+  prediction.hbm = {};
+  prediction.tensors = {};
+  for (const KernelPrediction& kernel : prediction.kernels) {
+    prediction.hbm.read += kernel.hbm.read;
+    prediction.hbm.write += kernel.hbm.write;
+    for (std::size_t t = 0; t < kNumTensors; ++t) {
+      prediction.tensors[t].read += kernel.tensors[t].read;
+      prediction.tensors[t].write += kernel.tensors[t].write;
+    }
+  }
+}
+
+/// When a resident can go on. Ties go to the resident that was placed first: the order is total, so runs repeat
+/// exactly.
+struct Ready {
+  Picoseconds at;
+  int resident;
+  bool operator>(const Ready& other) const { return at != other.at ? at > other.at : resident > other.resident; }
+};
+
+class Run {
+ public:
+  Run(const Schedule& schedule, const Machine& machine)
+      : m_schedule(schedule),
+        m_machine(machine),
+        m_speeds(machine),
+        m_blocks(schedule),
+        m_partitions(static_cast<int>(machine.l2_partitions.value)),
+        m_l2(static_cast<std::int64_t>(machine.l2_bytes.value), m_partitions) {}
+
+  /// One run; L2 keeps what it holds at the end for the next.
+  Prediction run(const RunOptions& options) {
+    m_options = &options;
+    m_hbm = m_l2_link = Server();
+    Prediction prediction;
+    const Count counted = count(m_schedule);
+    m_total_ctas = 0;
+    for (const KernelLaunch& launch : m_schedule.kernels()) m_total_ctas += launch.ctas();
+    m_done_ctas = 0;
+    Picoseconds now = 0;
+    bool first = true;
+    for (int k = 0; k < static_cast<int>(m_schedule.kernels().size()); ++k) {
+      KernelPrediction result;
+      result.count = counted.kernels[static_cast<std::size_t>(k)];
+      if (m_schedule.kernels()[static_cast<std::size_t>(k)].ctas() > 0) {
+        if (!first) now += m_speeds.launch_gap;
+        if (!first && m_options->start == Start::cold_each_kernel) m_l2.clear();
+        now = kernel(k, now, result);
+        first = false;
+      }
+      prediction.kernels.push_back(std::move(result));
+    }
+    prediction.count = counted.total;
+    add_up(prediction);
+    prediction.hbm_dirty_bytes = m_l2.dirty_bytes();
+    prediction.time = now;
+    return prediction;
+  }
+
+ private:
+  Picoseconds kernel(int k, Picoseconds start, KernelPrediction& result) {
+    const KernelLaunch& launch = m_schedule.kernels()[static_cast<std::size_t>(k)];
+    const Occupancy fit = occupancy(launch.resources, m_machine);
+    if (fit.ctas_per_sm == 0)
+      throw Error(ErrorKind::unsupported,
+                  launch.name + ": one CTA needs " + std::to_string(launch.resources.smem_bytes) +
+                      " B of shared memory and " + std::to_string(launch.resources.threads) + " threads; " +
+                      m_machine.name + " allows " +
+                      std::to_string(static_cast<std::int64_t>(m_machine.smem_bytes_per_cta.value)) + " B and " +
+                      std::to_string(static_cast<std::int64_t>(m_machine.max_threads_per_sm.value)) +
+                      " threads; choose a smaller --br, --bc or --head-dim");
+    result.ctas_per_sm = fit.ctas_per_sm;
+    result.occupancy_limit = fit.limit;
+    result.begin = result.end = start;
+    m_kernel = k;
+    m_launch = &launch;
+    m_result = &result;
+
+    const int num_sms = static_cast<int>(m_machine.num_sms.value);
+    m_sms.assign(static_cast<std::size_t>(num_sms), {});
+    m_residents.clear();
+    m_queue = {};
+    std::int64_t next_cta = 0;
+    // Grid order, one CTA to each SM in turn, until all slots are taken.
+    for (int slot = 0; slot < fit.ctas_per_sm; ++slot)
+      for (int sm = 0; sm < num_sms && next_cta < launch.ctas(); ++sm) {
+        m_residents.push_back({sm, slot, 0, {}, 0, 0, 0, 0});
+        place(static_cast<int>(m_residents.size()) - 1, next_cta++, start);
+      }
+    while (!m_queue.empty()) {
+      const Ready ready = m_queue.top();
+      m_queue.pop();
+      Resident& resident = m_residents[static_cast<std::size_t>(ready.resident)];
+      if (resident.segment < resident.work.steps.size()) {
+        m_queue.push({advance(resident, ready.at), ready.resident});
+        continue;
+      }
+      result.cta_time += ready.at - resident.began;
+      result.end = std::max(result.end, ready.at);
+      report_progress();
+      if (next_cta < launch.ctas()) place(ready.resident, next_cta++, ready.at);
+    }
+    result.hbm_dirty_bytes = m_l2.dirty_bytes();
+    return result.end;
+  }
+
+  void place(int index, std::int64_t cta, Picoseconds now) {
+    Resident& resident = m_residents[static_cast<std::size_t>(index)];
+    resident.cta = cta;
+    prepare(program_of(m_schedule, m_kernel, cta), resident.work);
+    resident.segment = resident.op = 0;
+    resident.iteration = 0;
+    resident.began = now;
+    record(resident, TileOp{}, {now, now + m_speeds.cta_start}, Reason::launch, 0);
+    m_queue.push({now + m_speeds.cta_start, index});
+  }
+
+  void prepare(Program program, Work& work) const {
+    work.program = std::move(program);
+    work.steps.clear();
+    for (const Segment& segment : work.program) {
+      std::vector<Step>& steps = work.steps.emplace_back();
+      for (const TileOp& op : segment.ops) steps.push_back(prepared(op, segment.repeat));
+    }
+  }
+
+  Step prepared(const TileOp& op, const Repeat& repeat) const {
+    Step step;
+    step.op = op.op;
+    step.tensor = op.tensor;
+    const std::int64_t elements = std::int64_t{op.rows} * op.cols;
+    switch (op.op) {
+      case Op::load:
+      case Op::store:
+        step.port = m_speeds.port.cost(op.sectors * kSectorBytes);
+        step.l2 = m_speeds.l2.cost(op.sectors * kSectorBytes);
+        step.blocks = m_blocks.region_of(op);
+        step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step;
+        break;
+      case Op::scores:
+      case Op::weighted_sum:
+        step.fma = m_speeds.fma.cost(2 * elements * op.depth);
+        step.smem = m_speeds.smem.cost(operand_bytes(elements * op.depth));
+        break;
+      case Op::softmax:
+      case Op::online_softmax:
+        step.exp = m_speeds.exp.cost(elements + (op.op == Op::online_softmax ? op.rows : 0));
+        step.fma = m_speeds.fma.cost(kFlopsPerScore * elements);
+        break;
+      case Op::mask:
+      case Op::clear_state:
+      case Op::undo_normalize:
+      case Op::normalize: step.fma = m_speeds.fma.cost(2 * elements); break;
+      case Op::log_sum_exp: step.exp = m_speeds.exp.cost(op.rows); break;
+      case Op::barrier: break;
+    }
+    return step;
+  }
+
+  /// SMEM bytes that feed the multiply-adds of a tile product through the rung's register tile. A warp step reads
+  /// rows + cols operands a thread; lanes that share an operand share the read. A warp is 4 × 8 threads, so
+  /// 4 · rows + 8 · cols distinct float32 words serve 32 · rows · cols multiply-adds.
+  std::int64_t operand_bytes(std::int64_t fmas) const {
+    const ThreadTile& tile = m_launch->thread_tile;
+    if (tile.rows == 0) return 0;
+    return 4 * (fmas * (4 * tile.rows + 8 * tile.cols) / (std::int64_t{kWarpSize} * tile.rows * tile.cols));
+  }
+
+  /// Performs the resident's next operation from `now`; returns when it ends.
+  Picoseconds advance(Resident& resident, Picoseconds now) {
+    const std::vector<Step>& steps = resident.work.steps[resident.segment];
+    const Step& step = steps[resident.op];
+    Picoseconds end = now;
+    Reason reason = Reason::barrier;
+    std::int64_t hbm_bytes = 0;
+    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
+    if (step.op == Op::load)
+      hbm_bytes = load(resident, step, now, end, reason);
+    else if (step.op == Op::store)
+      store(resident, step, now, end, reason);
+    else if (step.op == Op::barrier)
+      latest(now + m_speeds.barrier, Reason::barrier, end, reason);
+    else {
+      if (step.fma > 0) latest(sm.fma.serve(now, step.fma), Reason::fma, end, reason);
+      if (step.exp > 0) latest(sm.exp.serve(now, step.exp), Reason::exp, end, reason);
+      if (step.smem > 0) latest(sm.smem.serve(now, step.smem), Reason::smem, end, reason);
+    }
+    m_result->reasons[static_cast<std::size_t>(reason)] += end - now;
+    if (m_options->trace) {
+      const Segment& segment = resident.work.program[resident.segment];
+      emit(resident, advanced(segment.ops[resident.op], segment.repeat, resident.iteration, m_schedule.tile()),
+           {now, end}, reason, hbm_bytes);
+    }
+    if (++resident.op == steps.size()) {
+      resident.op = 0;
+      if (++resident.iteration == resident.work.program[resident.segment].repeat.times) {
+        resident.iteration = 0;
+        ++resident.segment;
+      }
+    }
+    return end;
+  }
+
+  template <class F>
+  void for_each_block(const Resident& resident, const Step& step, F f) const {
+    const std::int64_t first = step.blocks.first + resident.iteration * step.block_step;
+    for (int r = 0; r < step.blocks.down; ++r)
+      for (int c = 0; c < step.blocks.across; ++c) {
+        const std::int64_t block = first + r * step.blocks.row_step + c;
+        f(block, m_blocks.bytes_of(step.tensor, block));
+      }
+  }
+
+  /// L2 answers with what it holds, HBM with the rest; both through the SM's port. Returns the bytes from HBM.
+  std::int64_t load(const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
+    std::int64_t miss = 0, evicted = 0;
+    for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
+      const L2Cache::Access access = m_l2.read(block, bytes, resident.sm % m_partitions);
+      miss += access.miss_bytes;
+      evicted += access.write_bytes;
+      m_result->l2_read_hit_bytes += access.hit_bytes;
+      count_evictions();
+    });
+    m_result->hbm.read += miss;
+    m_result->tensors[static_cast<std::size_t>(step.tensor)].read += miss;
+    if (evicted > 0) m_hbm.serve(now, m_speeds.hbm_write.cost(evicted));
+    latest(m_sms[static_cast<std::size_t>(resident.sm)].port.serve(now, step.port) + m_speeds.l2_latency, Reason::l2,
+           end, reason);
+    latest(m_l2_link.serve(now, step.l2) + m_speeds.l2_latency, Reason::l2, end, reason);
+    if (miss > 0)
+      latest(m_hbm.serve(now, m_speeds.hbm_read.cost(miss)) + m_speeds.hbm_latency, Reason::hbm, end, reason);
+    return miss;
+  }
+
+  /// Into L2, which pushes dirty lines out to make room; the store waits when HBM cannot take them fast enough.
+  void store(const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
+    std::int64_t evicted = 0;
+    for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
+      evicted += m_l2.write(block, bytes).write_bytes;
+      count_evictions();
+    });
+    latest(m_sms[static_cast<std::size_t>(resident.sm)].port.serve(now, step.port), Reason::l2, end, reason);
+    latest(m_l2_link.serve(now, step.l2), Reason::l2, end, reason);
+    if (evicted > 0) latest(m_hbm.serve(now, m_speeds.hbm_write.cost(evicted)), Reason::hbm, end, reason);
+  }
+
+  static void latest(Picoseconds candidate, Reason why, Picoseconds& end, Reason& reason) {
+    if (candidate > end) {
+      end = candidate;
+      reason = why;
+    }
+  }
+
+  void count_evictions() {
+    for (const L2Cache::Eviction& eviction : m_l2.evictions()) {
+      m_result->hbm.write += eviction.bytes;
+      m_result->tensors[static_cast<std::size_t>(m_blocks.tensor_of(eviction.block))].write += eviction.bytes;
+    }
+  }
+
+  struct Interval {
+    Picoseconds begin, end;
+  };
+  void record(const Resident& resident, const TileOp& op, Interval when, Reason reason, std::int64_t hbm_bytes) {
+    m_result->reasons[static_cast<std::size_t>(reason)] += when.end - when.begin;
+    if (m_options->trace) emit(resident, op, when, reason, hbm_bytes);
+  }
+  void emit(const Resident& resident, const TileOp& op, Interval when, Reason reason, std::int64_t hbm_bytes) {
+    m_options->trace->span(
+        {when.begin, when.end, reason, m_kernel, resident.cta, resident.sm, resident.slot, op, hbm_bytes});
+  }
+
+  void report_progress() {
+    ++m_done_ctas;
+    if (m_options->progress && m_done_ctas % 256 == 0 &&
+        !m_options->progress(static_cast<double>(m_done_ctas) / static_cast<double>(m_total_ctas)))
+      throw Error(ErrorKind::internal, "cancelled");
+  }
+
+  const Schedule& m_schedule;
+  const Machine& m_machine;
+  const RunOptions* m_options = nullptr;
+  const Speeds m_speeds;
+  const BlockMap m_blocks;
+  const int m_partitions;
+  L2Cache m_l2;
+  Server m_l2_link, m_hbm;
+  std::vector<Sm> m_sms;
+  std::vector<Resident> m_residents;
+  std::priority_queue<Ready, std::vector<Ready>, std::greater<Ready>> m_queue;
+  std::int64_t m_total_ctas = 0, m_done_ctas = 0;
+  // The kernel being run
+  int m_kernel = 0;
+  const KernelLaunch* m_launch = nullptr;
+  KernelPrediction* m_result = nullptr;
+};
+
+}  // namespace
+
+Picoseconds roofline_bound(const KernelCount& c, std::int64_t hbm_read_bytes, const Machine& m) {
+  const Speeds speeds(m);
+  const std::int64_t sms = static_cast<std::int64_t>(m.num_sms.value);
+  const std::int64_t wire = c.sm.sector_read + c.sm.sector_write;
+  return std::max({speeds.fma.cost(c.flops_executed) / sms, speeds.exp.cost(c.exps) / sms, speeds.l2.cost(wire),
+                   speeds.port.cost(wire) / sms, speeds.hbm_read.cost(hbm_read_bytes)});
+}
+
+namespace {
+
+Prediction simulate_all(const Schedule& schedule, const Machine& machine, const RunOptions& options) {
+  Run run(schedule, machine);
+  if (options.start == Start::warm) {
+    RunOptions first = options;
+    first.trace = nullptr;
+    run.run(first);
+  }
+  Prediction prediction = run.run(options);
+  prediction.simulated_heads = schedule.problem().num_heads();
+  return prediction;
+}
+
+/// small + (large - small) · (heads - small_heads) / (large_heads - small_heads), and never below what `large` saw.
+struct Line {
+  std::int64_t small_heads, large_heads, heads;
+  std::int64_t operator()(std::int64_t small, std::int64_t large) const {
+    return large + std::max<std::int64_t>(0, large - small) / (large_heads - small_heads) * (heads - large_heads);
+  }
+};
+
+void continue_line(const Line& line, const KernelPrediction& small, const KernelPrediction& large,
+                   KernelPrediction& into) {
+  into = large;
+  into.hbm.read = line(small.hbm.read, large.hbm.read);
+  for (std::size_t t = 0; t < kNumTensors; ++t)
+    into.tensors[t] = {line(small.tensors[t].read, large.tensors[t].read),
+                       line(small.tensors[t].write, large.tensors[t].write)};
+  into.l2_read_hit_bytes = line(small.l2_read_hit_bytes, large.l2_read_hit_bytes);
+  into.begin = line(small.begin, large.begin);
+  into.end = line(small.end, large.end);
+  into.cta_time = 0;
+  for (std::size_t r = 0; r < kNumReasons; ++r) {
+    into.reasons[r] = line(small.reasons[r], large.reasons[r]);
+    into.cta_time += into.reasons[r];
+  }
+}
+
+/// Writes continue the line of what a kernel produced: written back or still dirty. The larger run's dirty bytes stay
+/// in L2, the rest has gone to HBM; it is credited to the tensor of which the kernel writes most.
+void continue_writes(const Line& line, const Prediction& small, const Prediction& large, Prediction& all) {
+  std::int64_t small_before = 0, large_before = 0;  // dirty when the kernel started
+  for (std::size_t k = 0; k < all.kernels.size(); ++k) {
+    const auto produced = [k](const Prediction& p, std::int64_t before) {
+      return p.kernels[k].hbm.write + p.kernels[k].hbm_dirty_bytes - before;
+    };
+    KernelPrediction& kernel = all.kernels[k];
+    const std::int64_t kept = kernel.hbm_dirty_bytes - large_before;
+    kernel.hbm.write = line(produced(small, small_before), produced(large, large_before)) - kept;
+    std::int64_t credited = 0;
+    std::size_t most = 0;
+    for (std::size_t t = 0; t < kNumTensors; ++t) {
+      credited += kernel.tensors[t].write;
+      if (kernel.count.tensors[t].write > kernel.count.tensors[most].write) most = t;
+    }
+    kernel.tensors[most].write += kernel.hbm.write - credited;
+    small_before = small.kernels[k].hbm_dirty_bytes;
+    large_before = large.kernels[k].hbm_dirty_bytes;
+  }
+}
+
+Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine, const RunOptions& options,
+                               std::int64_t ops_per_head) {
+  AttentionProblem part = schedule.problem();
+  const int group = part.heads / part.kv_heads;  // query heads that share K and V stay together
+  const std::int64_t heads = part.num_heads();
+  const auto run_heads = [&](std::int64_t some) {
+    part.batch = 1;
+    part.heads = static_cast<int>(some);
+    part.kv_heads = static_cast<int>(some / group);
+    return simulate_all(*make_schedule(schedule.algorithm(), part, schedule.tile()), machine, options);
+  };
+  // Both runs together stay within the budget where the groups allow it.
+  const std::int64_t units =
+      std::max<std::int64_t>(2, options.op_budget / std::max<std::int64_t>(1, ops_per_head * group) / 2);
+  const std::int64_t large_heads = std::min(heads, units * group);
+  const std::int64_t small_heads = large_heads / group / 2 * group;
+  if (large_heads == heads) return simulate_all(schedule, machine, options);
+  const Prediction small = run_heads(small_heads), large = run_heads(large_heads);
+  const Line line{small_heads, large_heads, heads};
+
+  Prediction all = large;
+  const Count counted = count(schedule);
+  all.count = counted.total;
+  for (std::size_t k = 0; k < all.kernels.size(); ++k) {
+    continue_line(line, small.kernels[k], large.kernels[k], all.kernels[k]);
+    all.kernels[k].count = counted.kernels[k];
+  }
+  continue_writes(line, small, large, all);
+  add_up(all);
+  all.time = all.kernels.empty() ? 0 : all.kernels.back().end;
+  return all;
+}
+
+}  // namespace
+
+Prediction simulate(const Schedule& schedule, const Machine& machine, const RunOptions& options) {
+  std::int64_t ops = 0;  // as the engine meets them
+  for (const KernelCount& kernel : count(schedule).kernels) ops += kernel.ops;
+  const std::int64_t heads = std::max(1, schedule.problem().num_heads());
+  if (ops <= options.op_budget) return simulate_all(schedule, machine, options);
+  return simulate_some_heads(schedule, machine, options, ops / heads);
+}
+
+}  // namespace flashscope

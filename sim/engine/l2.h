@@ -1,0 +1,82 @@
+// The L2 cache: whole tiles, least recently used first out, write-back.
+//
+// With two partitions (A100, H100, H200) half of each tile's bytes are at home in either half of the cache. An SM asks
+// its own half; bytes at home in the other half are copied into the asker's half, so that what all SMs read is held
+// twice and the capacity for it is half (docs/deviations.md, "L2"; source: RRZE gpu-benches, gpu-l2-cache).
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace flashscope {
+
+class L2Cache {
+ public:
+  struct Access {
+    std::int64_t hit_bytes = 0;    // read: found in this cache; write: 0
+    std::int64_t miss_bytes = 0;   // read: fetched from HBM
+    std::int64_t write_bytes = 0;  // dirty bytes pushed out to HBM by this access
+  };
+  /// Told which tile each pushed-out dirty piece belonged to.
+  struct Eviction {
+    std::int64_t block;
+    std::int64_t bytes;
+  };
+
+  /// `capacity` in bytes, over all partitions (1 or 2).
+  L2Cache(std::int64_t capacity, int partitions);
+
+  /// An SM of `partition` reads or overwrites the whole block `block` of `bytes` bytes.
+  Access read(std::int64_t block, std::int64_t bytes, int partition);
+  Access write(std::int64_t block, std::int64_t bytes);
+
+  std::int64_t dirty_bytes() const { return m_dirty; }
+  std::int64_t resident_bytes() const;
+  /// Resident at home (a copy alone does not count).
+  bool holds(std::int64_t block) const;
+  const std::vector<Eviction>& evictions() const { return m_evictions; }  // of the last access
+  /// Forgets everything; dirty bytes are dropped, not counted.
+  void clear();
+
+ private:
+  // A piece is one half of a block as one partition holds it: key = (block · partitions + half) · partitions +
+  // partition.
+  struct Piece {
+    std::int64_t key = 0;
+    std::int32_t newer = -1, older = -1;  // recency list of the partition
+    std::int64_t bytes = 0;
+    bool dirty = false;
+  };
+  struct Partition {
+    std::int32_t newest = -1, oldest = -1;
+    std::int64_t bytes = 0;
+  };
+
+  std::int64_t key_of(std::int64_t block, int half, int partition) const {
+    return (block * m_num + half) * m_num + partition;
+  }
+  int partition_of(std::int64_t key) const { return static_cast<int>(key % m_num); }
+  std::int64_t half_bytes(std::int64_t bytes, int half) const {
+    return bytes / m_num + (half == 0 ? bytes % m_num : 0);
+  }
+
+  std::size_t slot_of(std::int64_t key) const;  // where the key is, or would go, in the hash table
+  std::int32_t find(std::int64_t key) const;
+  bool touch(std::int64_t key);  // true when present; it becomes the newest
+  void insert(std::int64_t key, std::int64_t bytes, bool dirty, Access& access);
+  void erase(std::int32_t piece);
+  void link_newest(std::int32_t piece);
+  void unlink(std::int32_t piece);
+  void grow_table();
+
+  int m_num;
+  std::int64_t m_capacity;  // of one partition
+  std::vector<Partition> m_partitions;
+  std::vector<Piece> m_pieces;
+  std::vector<std::int32_t> m_free;
+  std::vector<std::int32_t> m_table;  // open addressing, linear probing; -1: empty
+  std::size_t m_used = 0;
+  std::int64_t m_dirty = 0;
+  std::vector<Eviction> m_evictions;
+};
+
+}  // namespace flashscope

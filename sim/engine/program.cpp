@@ -1,0 +1,52 @@
+#include "sim/engine/program.h"
+
+namespace flashscope {
+namespace {
+
+class ProgramSink final : public OpSink {
+ public:
+  bool collapses() const override { return true; }
+  void op(const TileOp& op) override {
+    if (m_program.empty() || m_closed) m_program.push_back({});
+    m_closed = false;
+    m_program.back().ops.push_back(op);
+  }
+  void begin_repeat(const Repeat& repeat) override {
+    m_program.push_back({{}, repeat});
+    m_closed = false;
+  }
+  void end_repeat() override { m_closed = true; }
+  Program take() { return std::move(m_program); }
+
+ private:
+  Program m_program;
+  bool m_closed = false;  // the last segment takes no more operations
+};
+
+}  // namespace
+
+Program program_of(const Schedule& schedule, int kernel, std::int64_t cta) {
+  ProgramSink sink;
+  schedule.walk(kernel, cta, sink);
+  return sink.take();
+}
+
+TileOp advanced(TileOp op, const Repeat& repeat, std::int64_t repetition, const TileShape& tile) {
+  const int n = static_cast<int>(repetition) * repeat.step;
+  const Axis axis = repeat.axis;
+  if (axis == Axis::i)
+    op.i += n;
+  else
+    op.j += n;
+  if (op.op == Op::barrier) return op;  // covers no region
+  const bool moves = op.op == Op::load || op.op == Op::store;
+  const bool is_kv = moves && (op.tensor == Tensor::K || op.tensor == Tensor::V);
+  const bool over_keys = op.op == Op::scores || op.op == Op::mask || op.op == Op::online_softmax ||
+                         (moves && (op.tensor == Tensor::S || op.tensor == Tensor::P));
+  if (axis == Axis::i && !is_kv) op.row += n * tile.br;
+  if (axis == Axis::j && is_kv) op.row += n * tile.bc;
+  if (axis == Axis::j && over_keys) op.col += n * tile.bc;
+  return op;
+}
+
+}  // namespace flashscope

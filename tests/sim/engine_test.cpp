@@ -1,0 +1,185 @@
+// Laws of the timed run.
+#include "sim/engine/engine.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <tuple>
+
+#include "sim/engine/program.h"
+#include "sim/error.h"
+#include "sim/schedule/algorithms.h"
+#include "tests/support/random_problem.h"
+#include "tests/support/test_machine.h"
+
+namespace flashscope {
+namespace {
+
+std::int64_t input_bytes(const AttentionProblem& p) {
+  const std::int64_t output = std::int64_t{p.seqlen_q} * p.num_heads() * p.head_dim * element_bytes(p.dtype);
+  return compulsory_bytes(p) - output;
+}
+
+TEST_CASE("flash_v2 on the reference problem reads every input once and leaves its output dirty") {
+  AttentionProblem p;
+  p.heads = p.kv_heads = 1;
+  p.seqlen_q = p.seqlen_k = 1024;
+  p.dtype = DType::fp16;
+  const Prediction run = simulate(*make_schedule("flash_v2", p, {64, 64, 1}), test_machine());
+  CHECK(run.hbm == HbmTraffic{393'216, 0});
+  CHECK(run.hbm_dirty_bytes == 135'168);
+  CHECK(run.tensors[static_cast<int>(Tensor::K)].read == 131'072);
+}
+
+TEST_CASE("laws of a run on random problems") {
+  std::mt19937 random(20261129);
+  const Machine machine = test_machine();
+  for (int round = 0; round < 60; ++round) {
+    const AttentionProblem p = random_problem(random);
+    const TileShape tile = random_tile(random);
+    for (const Algorithm& algorithm : algorithms()) {
+      const auto schedule = make_schedule(algorithm.name, p, tile);
+      CAPTURE(algorithm.name);
+      CAPTURE(round);
+      TraceRecorder trace(1 << 20, std::int64_t{1} << 40);
+      RunOptions options;
+      options.trace = &trace;
+      const Prediction run = simulate(*schedule, machine, options);
+
+      // Never below the roofline, nor below the bytes that must move.
+      CHECK(run.time >= roofline_bound(run.count, run.hbm.read, machine));
+      CHECK(run.hbm.read >= input_bytes(p));
+      const std::int64_t output = std::int64_t{p.seqlen_q} * p.num_heads() * p.head_dim * element_bytes(p.dtype);
+      CHECK(run.hbm.write + run.hbm_dirty_bytes >= output);
+
+      // Each CTA's spans follow each other without gap or overlap, and reasons add up to its time.
+      std::map<std::tuple<int, std::int64_t>, std::vector<OpSpan>> by_cta;
+      for (const OpSpan& span : trace.spans()) by_cta[{span.kernel, span.cta}].push_back(span);
+      std::int64_t ctas = 0;
+      for (const KernelLaunch& kernel : schedule->kernels()) ctas += kernel.ctas();
+      CHECK(static_cast<std::int64_t>(by_cta.size()) == ctas);
+      std::map<std::tuple<int, int, int>, std::vector<std::pair<Picoseconds, Picoseconds>>> by_slot;
+      for (auto& [cta, spans] : by_cta) {
+        for (std::size_t s = 1; s < spans.size(); ++s) REQUIRE(spans[s].begin == spans[s - 1].end);
+        REQUIRE(spans.front().reason == Reason::launch);
+        by_slot[{spans[0].kernel, spans[0].sm, spans[0].slot}].emplace_back(spans.front().begin, spans.back().end);
+      }
+      for (auto& [slot, lives] : by_slot) {
+        std::sort(lives.begin(), lives.end());
+        for (std::size_t l = 1; l < lives.size(); ++l) REQUIRE(lives[l].first >= lives[l - 1].second);
+      }
+      for (const KernelPrediction& kernel : run.kernels) {
+        Picoseconds sum = 0;
+        for (Picoseconds reason : kernel.reasons) sum += reason;
+        CHECK(sum == kernel.cta_time);
+        CHECK(kernel.end <= run.time);
+      }
+
+      // The trace holds every operation of the schedule, once: its bytes are the counted ones.
+      KernelCount traced;
+      for (const OpSpan& span : trace.spans())
+        if (span.reason != Reason::launch) add_op(*schedule, span.op, 1, traced);
+      CHECK(traced.sm == run.count.sm);
+      CHECK(traced.tensors == run.count.tensors);
+      CHECK(traced.flops == run.count.flops);
+      CHECK(traced.ops == run.count.ops);
+
+      // The same again, with nobody watching.
+      const Prediction again = simulate(*schedule, machine);
+      CHECK(again.time == run.time);
+      CHECK(again.hbm == run.hbm);
+    }
+  }
+}
+
+TEST_CASE("a folded program unfolds to the walk") {
+  class Recorder final : public OpSink {
+   public:
+    void op(const TileOp& op) override { ops.push_back(op); }
+    std::vector<TileOp> ops;
+  };
+  std::mt19937 random(3);
+  for (int round = 0; round < 100; ++round) {
+    AttentionProblem p = random_problem(random);
+    p.head_dim = 64;  // rows of whole sectors, so that runs fold
+    const TileShape tile = random_tile(random);
+    for (const Algorithm& algorithm : algorithms()) {
+      const auto schedule = make_schedule(algorithm.name, p, tile);
+      for (int k = 0; k < static_cast<int>(schedule->kernels().size()); ++k) {
+        const std::int64_t ctas = schedule->kernels()[k].ctas();
+        if (ctas == 0) continue;
+        const std::int64_t cta = random() % ctas;
+        Recorder walk, unfolded;
+        schedule->walk(k, cta, walk);
+        for (const Segment& segment : program_of(*schedule, k, cta))
+          for (std::int64_t n = 0; n < segment.repeat.times; ++n)
+            for (const TileOp& op : segment.ops) unfolded.op(advanced(op, segment.repeat, n, tile));
+        CAPTURE(algorithm.name);
+        CHECK(walk.ops == unfolded.ops);
+      }
+    }
+  }
+}
+
+TEST_CASE("an L2 that holds everything reads compulsory bytes; a warm one reads nothing") {
+  AttentionProblem p;
+  p.heads = p.kv_heads = 4;
+  p.seqlen_q = p.seqlen_k = 512;
+  Machine machine = test_machine();
+  machine.l2_bytes.value = 1 << 30;
+  for (const char* name : {"flash_v1", "flash_v2", "three_pass"}) {
+    const auto schedule = make_schedule(name, p, {64, 64, 1});
+    CHECK(simulate(*schedule, machine).hbm.read == input_bytes(p));
+    RunOptions warm;
+    warm.start = Start::warm;
+    CHECK(simulate(*schedule, machine, warm).hbm.read == 0);
+  }
+}
+
+TEST_CASE("heads beyond the budget continue the line: bytes within 2 %, time within 5 %, counts exact") {
+  AttentionProblem p;
+  p.kv_heads = 24;
+  p.heads = 48;
+  p.seqlen_q = p.seqlen_k = 1024;
+  for (const char* name : {"flash_v2", "three_pass"}) {
+    const auto schedule = make_schedule(name, p, {64, 64, 1});
+    const Prediction whole = simulate(*schedule, test_machine());
+    RunOptions options;
+    options.op_budget = whole.count.ops / 2;
+    const Prediction part = simulate(*schedule, test_machine(), options);
+    CAPTURE(name);
+    CHECK(part.simulated_heads < whole.simulated_heads);
+    CHECK(part.count.sm == whole.count.sm);
+    CHECK(part.hbm.write + part.hbm_dirty_bytes == whole.hbm.write + whole.hbm_dirty_bytes);
+    std::int64_t by_tensor = 0;
+    for (const HbmTraffic& tensor : part.tensors) by_tensor += tensor.write;
+    CHECK(by_tensor == part.hbm.write);
+    CHECK(static_cast<double>(part.hbm.read) == doctest::Approx(static_cast<double>(whole.hbm.read)).epsilon(0.02));
+    CHECK(static_cast<double>(part.time) == doctest::Approx(static_cast<double>(whole.time)).epsilon(0.05));
+  }
+}
+
+TEST_CASE("a CTA too large for the machine is refused with what it needs") {
+  AttentionProblem p;
+  p.head_dim = 1024;
+  const auto schedule = make_schedule("flash_v2", p, {64, 64, 1});
+  try {
+    simulate(*schedule, test_machine());
+    FAIL("not refused");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::unsupported);
+    CHECK(std::string(error.what()).find("shared memory") != std::string::npos);
+  }
+}
+
+TEST_CASE("a cancelled run stops") {
+  AttentionProblem p;
+  RunOptions options;
+  options.progress = [](double) { return false; };
+  CHECK_THROWS_AS(simulate(*make_schedule("flash_v2", p), test_machine(), options), Error);
+}
+
+}  // namespace
+}  // namespace flashscope

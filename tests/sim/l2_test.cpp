@@ -1,0 +1,110 @@
+// The cache on its own: small, so that every hit and miss can be told by hand.
+#include "sim/engine/l2.h"
+
+#include <doctest/doctest.h>
+
+#include <list>
+#include <map>
+#include <random>
+
+namespace flashscope {
+namespace {
+
+constexpr std::int64_t kTile = 1024;
+enum { A, B, C };
+
+struct Counts {
+  int hits = 0, misses = 0;
+};
+Counts access(L2Cache& cache, std::initializer_list<int> tiles) {
+  Counts counts;
+  for (int tile : tiles) {
+    const L2Cache::Access a = cache.read(tile, kTile, 0);
+    CHECK(a.hit_bytes + a.miss_bytes == kTile);
+    (a.miss_bytes > 0 ? counts.misses : counts.hits) += 1;
+  }
+  return counts;
+}
+
+TEST_CASE("hits and misses of a cache that holds two tiles") {
+  SUBCASE("A B A") {
+    L2Cache cache(2 * kTile, 1);
+    const Counts counts = access(cache, {A, B, A});
+    CHECK(counts.misses == 2);
+    CHECK(counts.hits == 1);
+  }
+  SUBCASE("A B C A misses four times under LRU") {
+    L2Cache cache(2 * kTile, 1);
+    CHECK(access(cache, {A, B, C, A}).misses == 4);
+  }
+  SUBCASE("a first access misses, a second hits") {
+    L2Cache cache(2 * kTile, 1);
+    CHECK(access(cache, {A}).misses == 1);
+    CHECK(access(cache, {A}).hits == 1);
+  }
+  SUBCASE("a hit makes a tile the newest: A B A C keeps A") {
+    L2Cache cache(2 * kTile, 1);
+    access(cache, {A, B, A, C});
+    CHECK(cache.holds(A));
+    CHECK(!cache.holds(B));
+  }
+}
+
+TEST_CASE("written tiles are pushed out as HBM writes, once, and stay dirty until then") {
+  L2Cache cache(2 * kTile, 1);
+  cache.write(A, kTile);
+  cache.write(A, kTile);
+  CHECK(cache.dirty_bytes() == kTile);
+  CHECK(cache.read(A, kTile, 0).hit_bytes == kTile);
+  CHECK(cache.read(B, kTile, 0).write_bytes == 0);
+  const L2Cache::Access third = cache.read(C, kTile, 0);
+  CHECK(third.write_bytes == kTile);
+  REQUIRE(cache.evictions().size() == 1);
+  CHECK(cache.evictions()[0].block == A);
+  CHECK(cache.dirty_bytes() == 0);
+}
+
+TEST_CASE("two partitions: a tile read from both sides is held twice, fetched once") {
+  L2Cache cache(4 * kTile, 2);
+  CHECK(cache.read(A, kTile, 0).miss_bytes == kTile);
+  CHECK(cache.read(A, kTile, 1).miss_bytes == 0);
+  CHECK(cache.read(A, kTile, 1).hit_bytes == kTile);
+  CHECK(cache.resident_bytes() == 2 * kTile);
+  cache.write(A, kTile);  // the copies are stale
+  CHECK(cache.resident_bytes() == kTile);
+  CHECK(cache.read(A, kTile, 1).hit_bytes == kTile);
+}
+
+TEST_CASE("random accesses agree with a plain LRU list") {
+  std::mt19937 random(5);
+  for (int round = 0; round < 20; ++round) {
+    const int capacity = 1 + static_cast<int>(random() % 40);
+    L2Cache cache(capacity * kTile, 1);
+    std::list<std::int64_t> order;  // newest first
+    std::map<std::int64_t, bool> dirty;
+    for (int step = 0; step < 3000; ++step) {
+      const std::int64_t tile = random() % 60;
+      const bool write = random() % 3 == 0;
+      const bool present = dirty.count(tile) > 0;
+      const L2Cache::Access a = write ? cache.write(tile, kTile) : cache.read(tile, kTile, 0);
+      if (!write) REQUIRE((a.hit_bytes == kTile) == present);
+      std::int64_t written = 0;
+      if (present) {
+        order.remove(tile);
+      } else if (static_cast<int>(order.size()) == capacity) {
+        written = dirty[order.back()] ? kTile : 0;
+        dirty.erase(order.back());
+        order.pop_back();
+      }
+      REQUIRE(a.write_bytes == written);
+      order.push_front(tile);
+      dirty[tile] = (present && dirty[tile]) || write;
+    }
+    std::int64_t dirty_bytes = 0;
+    for (const auto& [tile, is_dirty] : dirty) dirty_bytes += is_dirty ? kTile : 0;
+    CHECK(cache.dirty_bytes() == dirty_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace flashscope
