@@ -471,11 +471,19 @@ Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine,
     part.kv_heads = static_cast<int>(some / group);
     return simulate_all(*make_schedule(schedule.algorithm(), part, schedule.tile()), machine, options);
   };
-  // Both runs together stay within the budget where the groups allow it.
-  const std::int64_t units =
-      std::max<std::int64_t>(2, options.op_budget / std::max<std::int64_t>(1, ops_per_head * group) / 2);
-  const std::int64_t large_heads = std::min(heads, units * group);
-  const std::int64_t small_heads = large_heads / group / 2 * group;
+  // Whole waves, or their rounding would bend the line: groups of heads whose CTAs fill the GPU once, for every kernel.
+  std::int64_t wave = group;
+  for (const KernelLaunch& launch : schedule.kernels()) {
+    const std::int64_t slots =
+        static_cast<std::int64_t>(machine.num_sms.value) * occupancy(launch.resources, machine).ctas_per_sm;
+    const std::int64_t ctas = std::max<std::int64_t>(1, launch.ctas_per_head * group);
+    wave = std::max(wave, (slots + ctas - 1) / ctas * group);
+  }
+  // The budget, both runs together; four waves at least.
+  const std::int64_t waves =
+      std::max<std::int64_t>(4, options.op_budget / std::max<std::int64_t>(1, ops_per_head * wave) * 2 / 3);
+  const std::int64_t large_heads = std::min(heads, waves * wave);
+  const std::int64_t small_heads = waves / 2 * wave;
   if (large_heads == heads) return simulate_all(schedule, machine, options);
   const Prediction small = run_heads(small_heads), large = run_heads(large_heads);
   const Line line{small_heads, large_heads, heads};

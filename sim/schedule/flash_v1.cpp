@@ -16,7 +16,9 @@ class FlashV1 final : public Schedule {
   FlashV1(const AttentionProblem& p, TileShape tile) : Schedule("flash_v1", p, tile) {
     m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::O, Tensor::LSE, Tensor::M, Tensor::L};
     const int width = fma_width(p.head_dim);
-    m_kernels = {{"flash_v1", 1, p.num_heads(),
+    m_kernels = {{"flash_v1",
+                  1,
+                  p.num_heads(),
                   {kFmaThreads, flash_v1_smem(tile.br, tile.bc, width).bytes(), fma_registers(width)},
                   fma_thread_tile(tile.br, tile.bc)}};
   }

@@ -15,7 +15,9 @@ class FlashV2 final : public Schedule {
   FlashV2(const AttentionProblem& p, TileShape tile) : Schedule("flash_v2", p, tile) {
     m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::O, Tensor::LSE};
     const int width = fma_width(p.head_dim);
-    m_kernels = {{"flash_v2", num_tiles(p.seqlen_q, tile.br), p.num_heads(),
+    m_kernels = {{"flash_v2",
+                  num_tiles(p.seqlen_q, tile.br),
+                  p.num_heads(),
                   {kFmaThreads, flash_v2_smem(tile.br, tile.bc, width).bytes(), fma_registers(width)},
                   fma_thread_tile(tile.br, tile.bc)}};
   }

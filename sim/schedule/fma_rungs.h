@@ -29,10 +29,10 @@ FLASHSCOPE_HD constexpr int smem_pitch(int cols) { return cols + 4; }
 
 /// Offsets in floats; `floats` is the whole. Operands are widened to float32 on their way in.
 struct SmemLayout {
-  int a = 0;  // Q, or P
-  int b = 0;  // K (three_pass: or V; flash_v2: K and V in turn)
-  int c = 0;  // V (flash_v1)
-  int s = 0;  // scores; before and after them, results on their way out (flash_v1: O on its way in, too)
+  int a = 0;         // Q, or P
+  int b = 0;         // K (three_pass: or V; flash_v2: K and V in turn)
+  int c = 0;         // V (flash_v1)
+  int s = 0;         // scores; before and after them, results on their way out (flash_v1: O on its way in, too)
   int m = 0, l = 0;  // row statistics
   int floats = 0;
   FLASHSCOPE_HD constexpr std::int64_t bytes() const { return std::int64_t{4} * floats; }
