@@ -65,6 +65,7 @@ struct Step {
   Tensor tensor = Tensor::Q;
   Picoseconds fma = 0, exp = 0, smem = 0;  // on units of the SM
   Picoseconds port = 0, l2 = 0;            // on the way to and from L2
+  bool fills = false;                      // store: see TileOp
   BlockMap::Region blocks;                 // load, store
   std::int64_t block_step = 0;             // from one repetition to the next
 };
@@ -227,6 +228,7 @@ class Run {
       case Op::store:
         step.port = m_speeds.port.cost(op.sectors * kSectorBytes);
         step.l2 = m_speeds.l2.cost(op.sectors * kSectorBytes);
+        step.fills = op.fills;
         step.blocks = m_blocks.region_of(op);
         step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step;
         break;
@@ -327,11 +329,16 @@ class Run {
 
   /// Into L2, which pushes dirty lines out to make room; the store waits when HBM cannot take them fast enough.
   void store(const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
-    std::int64_t evicted = 0;
+    std::int64_t evicted = 0, filled = 0;
     for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
-      evicted += m_l2.write(block, bytes).write_bytes;
+      const L2Cache::Access access = m_l2.write(block, bytes, step.fills);
+      evicted += access.write_bytes;
+      filled += access.miss_bytes;
       count_evictions();
     });
+    m_result->hbm.read += filled;
+    m_result->tensors[static_cast<std::size_t>(step.tensor)].read += filled;
+    if (filled > 0) latest(m_hbm.serve(now, m_speeds.hbm_read.cost(filled)), Reason::hbm, end, reason);
     latest(m_sms[static_cast<std::size_t>(resident.sm)].port.serve(now, step.port), Reason::l2, end, reason);
     latest(m_l2_link.serve(now, step.l2), Reason::l2, end, reason);
     if (evicted > 0) latest(m_hbm.serve(now, m_speeds.hbm_write.cost(evicted)), Reason::hbm, end, reason);

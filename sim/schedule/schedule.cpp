@@ -112,6 +112,7 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
   t.bytes = std::int64_t{t.rows} * t.cols * shape.element_bytes;
   const std::int64_t first_byte =
       t.head * shape.head_bytes() + rows.begin * shape.pitch() + std::int64_t{cols.begin} * shape.element_bytes;
+  t.fills = op == Op::store && access == Access::row_per_lane;
   t.sectors = count_sectors(access, first_byte, shape.pitch(), t.rows, t.cols, shape.element_bytes);
   return t;
 }

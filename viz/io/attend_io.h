@@ -1,0 +1,40 @@
+// The user's own tensors for `attend`: one JSON file, or .npy files (docs/file-formats.md).
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "sim/compute/compute.h"
+#include "viz/io/json_numbers.h"
+#include "viz/io/npy.h"
+
+namespace flashscope {
+
+/// Sizes and softmax_scale in `problem` come from the file; its mask is none and its dtype fp64 until the command line
+/// says otherwise.
+struct AttendInput {
+  AttentionProblem problem;
+  AttentionInputs inputs;
+};
+
+/// Object with q, k, v, and maybe mask and scale; other keys are ignored. Lists nest as batch, head, row, column; two levels
+/// mean one batch and one head (a mask of two levels holds for every head). Throws Error(input) with file and place,
+/// Error(unsupported) when d_out is there.
+AttendInput attend_input_from_json(std::string_view text, const std::string& file);
+AttendInput read_attend_json(const std::string& path);
+
+/// Paths of arrays with shape (batch, head, row, column) or (row, column). Empty mask: none.
+struct AttendNpyPaths {
+  std::string q, k, v, mask;
+};
+/// `scale` 0: 1 / sqrt(head_dim).
+AttendInput read_attend_npy(const AttendNpyPaths& paths, double scale = 0, OpaqueItems opaque = OpaqueItems::refused);
+
+/// The array as nested lists: batch, head, row, column.
+Json nested_lists(const Array& array, int batch, int heads);
+/// An array of one column (LSE) without its last level: batch, head, row.
+Json nested_row_lists(const Array& array, int batch, int heads);
+/// The same two shapes for .npy files.
+NpyArray npy_array(const Array& array, int batch, int heads);
+NpyArray npy_row_array(const Array& array, int batch, int heads);
+
+}  // namespace flashscope

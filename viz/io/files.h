@@ -1,0 +1,46 @@
+// Reading and writing whole files. What could not be written is an error, and never costs the file that was there.
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace flashscope {
+
+/// The bytes of a file. Throws Error(input) with path and reason.
+std::string read_binary_file(const std::string& path);
+
+/// A text file as UTF-8 with "\n" line ends: a byte order mark is dropped, CRLF becomes LF. Throws Error(input) with path
+/// and reason; UTF-16 and UTF-32 are refused by name.
+std::string read_text_file(const std::string& path);
+/// The same for bytes that are already in memory. `file` is the name for messages.
+std::string text_from_bytes(std::string bytes, const std::string& file);
+
+/// A file that appears whole or not at all: bytes go to a temporary file beside `path`, commit() syncs it and renames it
+/// over `path`; without commit() the temporary file goes and `path` stays as it was. What is not a regular file (a pipe,
+/// a device) is written directly. Every failure throws Error(io) with path and reason.
+class OutputFile {
+ public:
+  explicit OutputFile(std::string path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::string_view bytes);
+  void commit();
+
+ private:
+  [[noreturn]] void fail(const std::string& what);
+  void discard();
+
+  std::string m_path;       // as the user named it, for messages
+  std::string m_target;     // what will be replaced: `m_path` with symbolic links followed
+  std::string m_temporary;  // empty: writing directly
+  int m_descriptor = -1;
+};
+
+/// One write and commit of OutputFile.
+void write_file_atomically(const std::string& path, std::string_view bytes);
+
+/// Writes to standard output and checks that it arrived. Throws Error(io) (closed pipe, full disk).
+void write_stdout(std::string_view bytes);
+
+}  // namespace flashscope

@@ -1,0 +1,214 @@
+#include "viz/io/recording.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "sim/error.h"
+#include "viz/io/embedded.h"
+#include "viz/io/files.h"
+#include "viz/io/prediction_io.h"
+#include "viz/io/version.h"
+
+namespace flashscope {
+namespace {
+
+using kernels::Measured;
+using kernels::Measurement;
+using kernels::Verification;
+
+constexpr std::string_view kSuffix = ".json";
+
+template <class T>
+Json measured_to_json(const Measured<T>& measured) {
+  if (!measured.value) return {{"unavailable", measured.reason.empty() ? "not measured" : measured.reason}};
+  if constexpr (std::is_integral_v<T>) return *measured.value;
+  else return json_number(*measured.value);
+}
+
+template <class T>
+Measured<T> measured_from_json(const Json& object, const char* key, const std::string& place) {
+  const Json& member = required_member(object, key, place);
+  if (member.is_object()) {
+    const std::string reason = string_member(member, "unavailable", place + "." + key);
+    if (reason.empty()) throw Error(ErrorKind::input, place + "." + key + ".unavailable: the reason is empty");
+    return Measured<T>::unavailable(reason);
+  }
+  if constexpr (std::is_integral_v<T>)
+    return Measured<T>::of(integer_member(object, key, 0, INT64_MAX, place));
+  else
+    return Measured<T>::of(number_from_json(member, place + "." + key));
+}
+
+Json verification_to_json(const Verification& v) {
+  return {{"passed", v.passed},           {"max_abs", json_number(v.max_abs)},
+          {"mean_abs", json_number(v.mean_abs)}, {"tolerance_used", json_number(v.tolerance_used)},
+          {"nonfinite", v.nonfinite},     {"worst", v.worst}};
+}
+
+Verification verification_from_json(const Json& row, const char* key, const std::string& row_place) {
+  const std::string place = row_place + "." + key;
+  const Json& object = required_member(row, key, row_place);
+  Verification v;
+  v.passed = bool_member(object, "passed", place);
+  v.max_abs = number_member(object, "max_abs", place);
+  v.mean_abs = number_member(object, "mean_abs", place);
+  v.tolerance_used = number_member(object, "tolerance_used", place);
+  v.nonfinite = integer_member(object, "nonfinite", 0, INT64_MAX, place);
+  v.worst = string_member(object, "worst", place);
+  return v;
+}
+
+Json row_to_json(const RecordingRow& row) {
+  const Measurement& m = row.measured;
+  Json object;
+  object["algorithm"] = row.algorithm;
+  object["pass"] = row.pass;
+  object["problem"] = problem_to_json(row.problem);
+  object["tile"] = {{"br", row.tile.br}, {"bc", row.tile.bc}, {"stages", row.tile.stages}};
+  object["start"] = name_of(row.start);
+  object["o"] = verification_to_json(m.o);
+  object["lse"] = verification_to_json(m.lse);
+  object["time_us"] = measured_to_json(m.time_us);
+  object["time_spread_us"] = json_number(m.time_spread_us);
+  object["launches"] = m.launches;
+  object["sm_clock_mhz"] = measured_to_json(m.sm_clock_mhz);
+  object["sm_read_bytes"] = measured_to_json(m.sm_read_bytes);
+  object["sm_write_bytes"] = measured_to_json(m.sm_write_bytes);
+  object["hbm_read_bytes"] = measured_to_json(m.hbm_read_bytes);
+  object["hbm_write_bytes"] = measured_to_json(m.hbm_write_bytes);
+  object["hbm_write_floor_bytes"] = measured_to_json(m.hbm_write_floor_bytes);
+  return object;
+}
+
+RecordingRow row_from_json(const Json& object, const std::string& place) {
+  RecordingRow row;
+  row.algorithm = string_member(object, "algorithm", place);
+  row.pass = string_member(object, "pass", place);
+  if (row.pass != "forward" && row.pass != "backward")
+    throw Error(ErrorKind::input, place + ".pass: \"" + row.pass + "\" is not one of forward, backward");
+  row.problem = problem_from_json(required_member(object, "problem", place), place + ".problem");
+  const Json& tile = required_member(object, "tile", place);
+  const auto side = [&](const char* key, int hi) {
+    return static_cast<int>(integer_member(tile, key, 1, hi, place + ".tile"));
+  };
+  row.tile = {side("br", 1024), side("bc", 1024), side("stages", 8)};
+  const std::string start = string_member(object, "start", place);
+  try {
+    row.start = start_from_name(start);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::input, place + ".start: " + error.what());
+  }
+  Measurement& m = row.measured;
+  m.o = verification_from_json(object, "o", place);
+  m.lse = verification_from_json(object, "lse", place);
+  m.time_us = measured_from_json<double>(object, "time_us", place);
+  m.time_spread_us = number_member(object, "time_spread_us", place);
+  m.launches = static_cast<int>(integer_member(object, "launches", 0, INT32_MAX, place));
+  m.sm_clock_mhz = measured_from_json<double>(object, "sm_clock_mhz", place);
+  m.sm_read_bytes = measured_from_json<std::int64_t>(object, "sm_read_bytes", place);
+  m.sm_write_bytes = measured_from_json<std::int64_t>(object, "sm_write_bytes", place);
+  m.hbm_read_bytes = measured_from_json<std::int64_t>(object, "hbm_read_bytes", place);
+  m.hbm_write_bytes = measured_from_json<std::int64_t>(object, "hbm_write_bytes", place);
+  m.hbm_write_floor_bytes = measured_from_json<std::int64_t>(object, "hbm_write_floor_bytes", place);
+  return row;
+}
+
+/// One spelling for each problem.
+AttentionProblem canonical(AttentionProblem p) {
+  if (p.causal) p.window_right = 0;
+  p.causal = p.window_right == 0;
+  p.softmax_scale = p.scale();
+  return p;
+}
+
+bool same_run(const RecordingRow& row, const AttentionProblem& problem, const std::string& algorithm,
+              const TileShape& tile, const std::string& pass, Start start) {
+  return row.algorithm == algorithm && row.tile == tile && row.pass == pass && row.start == start &&
+         canonical(row.problem) == canonical(problem);
+}
+
+}  // namespace
+
+void set_writer(Recording& recording) {
+  recording.version = version();
+  recording.commit = commit();
+}
+
+void put_row(Recording& recording, RecordingRow row) {
+  for (RecordingRow& old : recording.rows)
+    if (same_run(old, row.problem, row.algorithm, row.tile, row.pass, row.start)) {
+      old = std::move(row);
+      return;
+    }
+  recording.rows.push_back(std::move(row));
+}
+
+const RecordingRow* find_row(const Recording& recording, const AttentionProblem& problem, const std::string& algorithm,
+                             const TileShape& tile, Start start) {
+  for (const RecordingRow& row : recording.rows)
+    if (same_run(row, problem, algorithm, tile, "forward", start)) return &row;
+  return nullptr;
+}
+
+Recording recording_from_json(std::string_view text, const std::string& file) {
+  const Json document = parse_json(text, file);
+  Recording recording;
+  recording.gpu = string_member(document, "gpu", file);
+  recording.machine = string_member(document, "machine", file);
+  recording.driver = string_member(document, "driver", file);
+  recording.cuda = string_member(document, "cuda", file);
+  recording.sm_clock_mhz = measured_from_json<double>(document, "sm_clock_mhz", file);
+  recording.memory_clock_mhz = measured_from_json<double>(document, "memory_clock_mhz", file);
+  recording.date = string_member(document, "date", file);
+  recording.protocol = string_member(document, "protocol", file);
+  recording.version = string_member(document, "version", file);
+  recording.commit = string_member(document, "commit", file);
+  const Json& rows = required_member(document, "rows", file);
+  if (!rows.is_array()) throw Error(ErrorKind::input, file + ": rows: expected a list");
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    recording.rows.push_back(row_from_json(rows[i], file + ": rows[" + std::to_string(i) + "]"));
+  return recording;
+}
+
+Json recording_to_json(const Recording& recording) {
+  Json document;
+  document["gpu"] = recording.gpu;
+  document["machine"] = recording.machine;
+  document["driver"] = recording.driver;
+  document["cuda"] = recording.cuda;
+  document["sm_clock_mhz"] = measured_to_json(recording.sm_clock_mhz);
+  document["memory_clock_mhz"] = measured_to_json(recording.memory_clock_mhz);
+  document["date"] = recording.date;
+  document["protocol"] = recording.protocol;
+  document["version"] = recording.version;
+  document["commit"] = recording.commit;
+  document["rows"] = Json::array();
+  for (const RecordingRow& row : recording.rows) document["rows"].push_back(row_to_json(row));
+  return document;
+}
+
+Recording load_recording(const std::string& path) { return recording_from_json(read_text_file(path), path); }
+
+void save_recording(const std::string& path, const Recording& recording) {
+  write_file_atomically(path, json_text(recording_to_json(recording)));
+}
+
+std::vector<std::string> recording_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedFile& file : embedded_recordings())
+    names.emplace_back(file.name.substr(0, file.name.size() - kSuffix.size()));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Recording shipped_recording(const std::string& name) {
+  for (const EmbeddedFile& file : embedded_recordings())
+    if (file.name.substr(0, file.name.size() - kSuffix.size()) == name)
+      return recording_from_json(file.content, std::string(file.name));
+  std::string names;
+  for (const std::string& known : recording_names()) names += (names.empty() ? "" : ", ") + known;
+  throw Error(ErrorKind::usage, "recording '" + name + "' is not one of those shipped: " + (names.empty() ? "none" : names));
+}
+
+}  // namespace flashscope
