@@ -31,6 +31,10 @@ struct AttentionProblem {
   int window_left = -1;      // keys before the diagonal that a query sees; -1: all
   int window_right = -1;     // keys after the diagonal; -1: all
   double softmax_scale = 0;  // 0: 1 / sqrt(head_dim)
+  /// A keep mask of any form comes with the inputs (AttentionInputs::keep), on top of the geometry above. Its contents
+  /// are not part of the problem: every tile that the geometry visits is visited and masked; kept pairs, FLOPs and
+  /// exponentials are those of the geometry alone; the bytes of the mask itself are not counted.
+  bool dense_mask = false;
 
   bool operator==(const AttentionProblem&) const = default;
 
@@ -47,7 +51,7 @@ inline constexpr int kMaxHeads = 1 << 20;
 /// when the byte or FLOP counts would not fit in 62 bits.
 void validate(const AttentionProblem& problem);
 
-/// Pairs (query, key) that the mask keeps, over batch and heads. Exact.
+/// Pairs (query, key) that causal and window keep, over batch and heads. Exact; a dense mask is not looked at.
 std::int64_t kept_pairs(const AttentionProblem& problem);
 /// Pairs kept inside rows [row_begin, row_end) × keys [key_begin, key_end) of one head.
 std::int64_t kept_pairs_in(const MaskShape& mask, Range rows, Range keys);

@@ -23,11 +23,18 @@ struct Array {
 };
 
 /// Q: (batch · heads, seqlen_q, head_dim); K, V: (batch · kv_heads, seqlen_k, head_dim).
-/// keep: empty, or (1 or batch · heads, seqlen_q, seqlen_k) with nonzero = keep, applied on top of the problem's mask.
+/// keep: (1 or batch · heads, seqlen_q, seqlen_k) with nonzero = keep, applied on top of the problem's mask. Given
+/// exactly when the problem says dense_mask; otherwise left as it is (heads = 0).
 struct AttentionInputs {
   Array q, k, v;
   Array keep;
 };
+
+/// Throws Error(input) that names the tensor, its shape and the expected one when the inputs do not fit the problem.
+void validate(const AttentionProblem& problem, const AttentionInputs& inputs);
+
+/// Q, K and V as they are after storing in `dtype`: what a kernel of that dtype receives.
+AttentionInputs rounded(const AttentionInputs& inputs, DType dtype);
 
 /// O: like Q. LSE: (batch · heads, seqlen_q, 1), natural log, -inf in empty rows.
 struct AttentionOutputs {
@@ -35,7 +42,8 @@ struct AttentionOutputs {
 };
 
 /// Plain attention in float64, row by row with the maximum taken first: what everything else is checked against. It
-/// shares no code with the schedules.
+/// shares no code with the schedules; the mask is written down a second time here, on purpose. Inputs are taken as they
+/// are, not rounded to the dtype. Pairs that are not kept are not read. Throws like validate().
 AttentionOutputs reference_attention(const AttentionProblem& problem, const AttentionInputs& inputs);
 
 /// State of a CTA after it finished key tile j of query tile i.
@@ -52,9 +60,22 @@ struct ComputeOptions {
   std::function<void(const TileState&)> after_tile;
 };
 
-/// Executes every CTA of every kernel in order. Storage is rounded to the problem's dtype at every load source and
-/// store (inputs included); arithmetic is float32, or float64 for fp64. Throws Error(input) when a shape does not fit
-/// the problem.
+/// Executes every CTA of every kernel in order, each operation as op.h defines it.
+///
+/// Storage is rounded to the problem's dtype at every load source and store (inputs included); arithmetic, and the
+/// statistics m, l, LSE wherever they are, is float32, or float64 for fp64. A score of -inf has weight 0 whatever the
+/// maximum, so exp(-inf - -inf) never becomes NaN; a row whose scores are all -inf gives O = 0 and LSE = -inf. NaN and
+/// +inf in the inputs go the way IEEE arithmetic takes them: 0 · NaN is NaN, also for a masked key inside a visited
+/// tile, as in a kernel. In fp8 stored scores saturate at ±448, e4m3 has no infinity: `softmax` masks them again.
+///
+/// Global memory holds NaN until it is written, and a CTA starts with an empty chip. Throws Error(internal) when a
+/// schedule uses on chip what it did not load, Error(input) like validate(), Error(resource) when memory runs out
+/// (three-pass algorithms hold S and P of all heads).
 AttentionOutputs compute(const Schedule& schedule, const AttentionInputs& inputs, const ComputeOptions& options = {});
+
+/// Plain attention in the problem's dtype, as eager frameworks run it (S, P and O rounded to the dtype, float32
+/// arithmetic): the yardstick E of the tolerance rule (tolerance.h). It is `three_pass` executed by compute(), one head
+/// after the other, so that it needs memory for the S and P of a single head.
+AttentionOutputs same_precision_attention(const AttentionProblem& problem, const AttentionInputs& inputs);
 
 }  // namespace flashscope

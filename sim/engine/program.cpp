@@ -31,8 +31,9 @@ Program program_of(const Schedule& schedule, int kernel, std::int64_t cta) {
   return sink.take();
 }
 
-TileOp advanced(TileOp op, Axis axis, std::int64_t steps, const TileShape& tile) {
-  const int n = static_cast<int>(steps);
+TileOp advanced(TileOp op, const Repeat& repeat, std::int64_t repetition, const TileShape& tile) {
+  const int n = static_cast<int>(repetition) * repeat.step;
+  const Axis axis = repeat.axis;
   if (axis == Axis::i)
     op.i += n;
   else

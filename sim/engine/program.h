@@ -7,7 +7,7 @@
 
 namespace flashscope {
 
-/// `ops` performed `repeat.times` times, each time one tile further along repeat.axis.
+/// `ops` performed `repeat.times` times, each time repeat.step tiles further along repeat.axis.
 struct Segment {
   std::vector<TileOp> ops;
   Repeat repeat;
@@ -16,7 +16,7 @@ using Program = std::vector<Segment>;
 
 Program program_of(const Schedule& schedule, int kernel, std::int64_t cta);
 
-/// `op` moved `steps` tiles along `axis`.
-TileOp advanced(TileOp op, Axis axis, std::int64_t steps, const TileShape& tile);
+/// `op` as it is in repetition `n` of its segment.
+TileOp advanced(TileOp op, const Repeat& repeat, std::int64_t n, const TileShape& tile);
 
 }  // namespace flashscope

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/schedule/algorithms.h"
+#include "sim/schedule/fma_rungs.h"
 
 namespace flashscope {
 namespace {
@@ -14,9 +15,12 @@ class FlashV1 final : public Schedule {
  public:
   FlashV1(const AttentionProblem& p, TileShape tile) : Schedule("flash_v1", p, tile) {
     m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::O, Tensor::LSE, Tensor::M, Tensor::L};
-    const std::int64_t smem = 4 * (std::int64_t{tile.br} * p.head_dim + 2 * std::int64_t{tile.bc} * p.head_dim +
-                                   std::int64_t{tile.br} * tile.bc);
-    m_kernels = {{"flash_v1", 1, p.num_heads(), {256, smem, 128}, {4, 4}}};
+    const int width = fma_width(p.head_dim);
+    m_kernels = {{"flash_v1",
+                  1,
+                  p.num_heads(),
+                  {kFmaThreads, flash_v1_smem(tile.br, tile.bc, width).bytes(), fma_registers(width)},
+                  fma_thread_tile(tile.br, tile.bc)}};
   }
 
   ClosedForm closed_form() const override {
@@ -48,18 +52,19 @@ class FlashV1 final : public Schedule {
     const int tc = num_tiles(problem().seqlen_k, tile().bc);
     const Range whole_query_tiles = {0, problem().seqlen_q / tile().br};
 
-    cta.for_each_tile(Axis::i, {0, tr}, whole_query_tiles, [&](int i) {  // O = 0, l = 0, m = -inf in global memory
+    cta.for_each_query_tile({0, tr}, whole_query_tiles, [&](int i) {  // O = 0, l = 0, m = -inf in global memory
       cta.clear_state(i);
       cta.normalize(i);
       store_state(cta, i, 0);
     });
     cta.barrier(0, 0);
-    for (int j = 0; j < tc; ++j) {
+    const Range all_keys = {0, tc}, none_alike = {tc, tc};
+    cta.for_each_key_tile(all_keys, none_alike, [&](int j) {
       const Range visited = visited_tiles(by_key, tile().bc, tile().br, j);
-      if (visited.end == visited.begin) continue;
+      if (visited.end == visited.begin) return;
       cta.load(Tensor::K, 0, j);
       cta.load(Tensor::V, 0, j);
-      cta.for_each_tile(Axis::i, visited, whole_tiles(by_key, tile().bc, tile().br, j), [&](int i) {
+      cta.for_each_query_tile(visited, whole_tiles(by_key, tile().bc, tile().br, j), [&](int i) {
         cta.load(Tensor::Q, i, j);
         cta.load(Tensor::O, i, j);
         cta.load(Tensor::L, i, j);
@@ -72,12 +77,14 @@ class FlashV1 final : public Schedule {
         cta.online_softmax(i, j);
         cta.barrier(i, j);
         cta.weighted_sum(i, j);
+        cta.barrier(i, j);  // the scores have been read: their place takes O
         cta.normalize(i);
+        cta.barrier(i, j);
         store_state(cta, i, j);
-        cta.barrier(i, j);  // Q, K, V and the scores have been read
+        cta.barrier(i, j);  // O has left
       });
-    }
-    cta.for_each_tile(Axis::i, {0, tr}, whole_query_tiles, [&](int i) {
+    });
+    cta.for_each_query_tile({0, tr}, whole_query_tiles, [&](int i) {
       cta.load(Tensor::L, i, 0);
       cta.load(Tensor::M, i, 0);
       cta.log_sum_exp(i);

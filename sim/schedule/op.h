@@ -49,15 +49,17 @@ struct TileOp {
   int depth = 0;              // length of the contraction (scores: head_dim; weighted_sum: keys)
   std::int64_t bytes = 0;     // load, store: requested of global memory, as the schedule names them
   std::int64_t sectors = 0;   // load, store: the same in 32-byte sectors, counted warp request by warp request
+  bool fills = false;         // store: single requests cover sectors only in part, so L2 fetches what it does not hold
 
   bool operator==(const TileOp&) const = default;
 };
 
-/// A run of tiles that differ in nothing but their position: `times` of them, at i, i+1, … or j, j+1, … .
+/// A run of tiles that differ in nothing but their position: `times` of them, one `step` (1 or -1) apart in i or j.
 enum class Axis : std::uint8_t { i, j };
 struct Repeat {
   std::int64_t times = 1;
   Axis axis = Axis::j;
+  int step = 1;
 };
 
 /// Receives a CTA's operations in program order. It may read, never change the schedule.

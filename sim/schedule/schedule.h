@@ -12,11 +12,12 @@
 
 namespace flashscope {
 
-/// Rows of a query tile, rows of a key tile, and slots of the K/V ring (1: load, wait, compute).
+/// Rows of a query tile, rows of a key tile, slots of the K/V ring (1: load, wait, compute), order of the key tiles.
 struct TileShape {
   int br = 64;
   int bc = 64;
   int stages = 1;
+  bool backward_keys = false;  // key tiles are visited last to first: same bytes, other rescales
   bool operator==(const TileShape&) const = default;
 };
 
@@ -62,6 +63,7 @@ TensorShape shape_of(Tensor tensor, const AttentionProblem& problem);
 /// How a warp touches a tile.
 enum class Access {
   copy,          // the CTA's threads copy the tile once, consecutive vectors on consecutive lanes (walk.h copy_width)
+  copy_by_row,   // the same, one row after another: rows do not share requests
   row_per_warp,  // one element a lane, a warp on up to 32 columns of one row
   row_per_lane,  // one element a lane, lanes on consecutive rows: a naive column walk
   broadcast,     // all lanes of a warp read the same element
@@ -75,6 +77,9 @@ struct ClosedForm {
   std::int64_t sm_write_bytes = 0;
   std::int64_t paper_bytes = 0;  // the paper's two-level count (docs/glossary.md)
 };
+
+/// Of an FMA rung (fma_rungs.h), for a product whose result has `rows` rows and `cols` columns.
+ThreadTile fma_thread_tile(int rows, int cols);
 
 class Schedule {
  public:
@@ -136,7 +141,7 @@ class CtaProgram {
 
   void clear_state(int i) { compute(Op::clear_state, i, 0, rows_of(i), {0, head_dim()}, 0); }
   void scores(int i, int j) { compute(Op::scores, i, j, rows_of(i), keys_of(j), head_dim()); }
-  /// Emits a mask operation only where a pair of the tile is not kept.
+  /// Emits a mask operation only where a pair of the tile is not kept, or may not be (dense mask).
   void mask(int i, int j);
   void softmax(int i) { compute(Op::softmax, i, 0, rows_of(i), {0, problem().seqlen_k}, 0); }
   void online_softmax(int i, int j) { compute(Op::online_softmax, i, j, rows_of(i), keys_of(j), 0); }
@@ -150,19 +155,16 @@ class CtaProgram {
   void log_sum_exp(int i) { compute(Op::log_sum_exp, i, 0, rows_of(i), {0, 1}, 0); }
   void barrier(int i, int j) { compute(Op::barrier, i, j, {0, 0}, {0, 0}, 0); }
 
-  /// Calls body(t) for every t of `all`, in order; t is the tile index of `axis`. Tiles in `like` differ in nothing but
-  /// their position, so a sink that only adds up sees one of them, repeated.
+  /// Calls body(i) for every query tile of `all`, in order. Tiles in `like` differ in nothing but their position, so a
+  /// sink that can do with one of them sees that one, repeated.
   template <class Body>
-  void for_each_tile(Axis axis, Range all, Range like, Body body) {
-    const bool collapse = m_sink.collapses() && like.end - like.begin > 1 && m_schedule.sector_aligned();
-    if (!collapse) like = {all.end, all.end};
-    for (int t = all.begin; t < like.begin; ++t) body(t);
-    if (collapse) {
-      m_sink.begin_repeat({like.end - like.begin, axis});
-      body(like.begin);
-      m_sink.end_repeat();
-    }
-    for (int t = like.end; t < all.end; ++t) body(t);
+  void for_each_query_tile(Range all, Range like, Body body) {
+    walk_tiles(Axis::i, false, all, like, body);
+  }
+  /// The same for key tiles, in the order that the tile shape asks for.
+  template <class Body>
+  void for_each_key_tile(Range all, Range like, Body body) {
+    walk_tiles(Axis::j, m_schedule.tile().backward_keys, all, like, body);
   }
 
   Range rows_of(int i) const;
@@ -171,6 +173,24 @@ class CtaProgram {
  private:
   const AttentionProblem& problem() const { return m_schedule.problem(); }
   int head_dim() const { return problem().head_dim; }
+
+  template <class Body>
+  void walk_tiles(Axis axis, bool backward, Range all, Range like, Body& body) {
+    const bool collapse = m_sink.collapses() && like.end - like.begin > 1 && m_schedule.sector_aligned();
+    if (!collapse) like = {all.end, all.end};
+    const auto walk = [&](Range tiles) {
+      for (int n = 0; n < tiles.end - tiles.begin; ++n) body(backward ? tiles.end - 1 - n : tiles.begin + n);
+    };
+    const Range before = {all.begin, like.begin}, after = {like.end, all.end};
+    walk(backward ? after : before);
+    if (collapse) {
+      m_sink.begin_repeat({like.end - like.begin, axis, backward ? -1 : 1});
+      body(backward ? like.end - 1 : like.begin);
+      m_sink.end_repeat();
+    }
+    walk(backward ? before : after);
+  }
+
   void move(Op op, Tensor tensor, int i, int j);
   TileOp moved(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access) const;
   void compute(Op op, int i, int j, Range rows, Range cols, int depth);

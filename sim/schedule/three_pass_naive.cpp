@@ -65,7 +65,7 @@ class ThreePassNaive final : public Schedule {
       case kWeightedSum: {
         const Range columns = {j * tile().bc, j * tile().bc + tile_rows(p.head_dim, tile().bc, j)};
         cta.clear_state(i);
-        cta.for_each_tile(Axis::j, {0, tc}, whole_tiles(p.mask(), tile().br, tile().bc, i), [&](int key_tile) {
+        cta.for_each_key_tile({0, tc}, whole_tiles(p.mask(), tile().br, tile().bc, i), [&](int key_tile) {
           const Range keys = cta.keys_of(key_tile);
           cta.request(Tensor::P, i, key_tile, rows, keys, Access::broadcast, 1, columns.end - columns.begin);
           cta.request(Tensor::V, i, key_tile, keys, columns, Access::row_per_warp, num_rows, num_rows);

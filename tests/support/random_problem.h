@@ -27,11 +27,12 @@ inline AttentionProblem random_problem(std::mt19937& random) {
       p.window_right = pick(random, {-1, 0, 5, 64, INT32_MAX});
       break;
   }
+  p.dense_mask = pick(random, {0, 0, 0, 1}) == 1;
   return p;
 }
 
 inline TileShape random_tile(std::mt19937& random) {
-  return {pick(random, {1, 5, 16, 32}), pick(random, {1, 5, 16, 32, 64}), 1};
+  return {pick(random, {1, 5, 16, 32}), pick(random, {1, 5, 16, 32, 64}), 1, pick(random, {0, 1}) == 1};
 }
 
 }  // namespace flashscope

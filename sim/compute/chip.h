@@ -1,0 +1,109 @@
+// What a CTA holds on chip, and the global memory it loads from. Both know which elements they hold, so that a schedule
+// that uses what it never loaded is caught instead of computing with leftovers.
+#pragma once
+#include <array>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "sim/compute/rounding.h"
+#include "sim/error.h"
+#include "sim/schedule/schedule.h"
+
+namespace flashscope {
+
+/// A rectangle of a tensor. Elements are named by their row and column in the whole tensor.
+template <class Real>
+class Tile {
+ public:
+  void reset(Range rows, Range cols, Real fill) {
+    m_rows = rows;
+    m_cols = cols;
+    m_values.assign(static_cast<std::size_t>(rows.end - rows.begin) * (cols.end - cols.begin), fill);
+  }
+  bool holds(Range rows, Range cols) const {
+    return m_rows.begin <= rows.begin && rows.end <= m_rows.end && m_cols.begin <= cols.begin && cols.end <= m_cols.end;
+  }
+  Range cols() const { return m_cols; }
+  /// Row of the tensor; index the result with column - cols().begin.
+  Real* row(int row) { return m_values.data() + static_cast<std::size_t>(row - m_rows.begin) * width(); }
+  Real& at(int row_index, int col) { return row(row_index)[col - m_cols.begin]; }
+
+ private:
+  int width() const { return m_cols.end - m_cols.begin; }
+
+  Range m_rows, m_cols;
+  std::vector<Real> m_values;
+};
+
+/// The on-chip state of a CTA, as op.h names it. Scores and probabilities share one place, because a softmax turns one
+/// into the other; so do acc and O, because normalize does.
+template <class Real>
+class Chip {
+ public:
+  Tile<Real>& place(Tensor tensor) { return m_places[static_cast<std::size_t>(home(tensor))]; }
+
+  /// The place of a tensor, which must hold the region. Throws Error(internal) naming the operation when it does not.
+  Tile<Real>& need(const TileOp& op, Tensor tensor, Range rows, Range cols) {
+    Tile<Real>& tile = place(tensor);
+    if (!tile.holds(rows, cols))
+      throw Error(ErrorKind::internal, std::string(name_of(op.op)) + " of tile (" + std::to_string(op.i) + ", " +
+                                           std::to_string(op.j) + ") uses rows " + text(rows) + ", columns " +
+                                           text(cols) + " of " + name_of(tensor) + ", which are not on chip");
+    return tile;
+  }
+
+ private:
+  static Tensor home(Tensor tensor) { return tensor == Tensor::P ? Tensor::S : tensor; }
+  static std::string text(Range range) {
+    return "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
+  }
+
+  std::array<Tile<Real>, kNumTensors> m_places;
+};
+
+/// Global memory: the tensors of a schedule, NaN until written. Values are what their storage format can hold.
+template <class Real>
+class GlobalMemory {
+ public:
+  explicit GlobalMemory(const Schedule& schedule) : m_dtype(schedule.problem().dtype) {
+    for (Tensor tensor : schedule.tensors()) {
+      const TensorShape shape = shape_of(tensor, schedule.problem());
+      m_shapes[index(tensor)] = shape;
+      m_values[index(tensor)].assign(static_cast<std::size_t>(shape.rows) * shape.cols * shape.heads,
+                                     std::numeric_limits<Real>::quiet_NaN());
+    }
+  }
+
+  void load(Tensor tensor, int head, Range rows, Range cols, Tile<Real>& into) {
+    into.reset(rows, cols, 0);
+    for (int row = rows.begin; row < rows.end; ++row)
+      for (int col = cols.begin; col < cols.end; ++col) into.at(row, col) = at(tensor, head, row, col);
+  }
+  void store(Tensor tensor, int head, Range rows, Range cols, Tile<Real>& from) {
+    for (int row = rows.begin; row < rows.end; ++row)
+      for (int col = cols.begin; col < cols.end; ++col) write(tensor, head, row, col, from.at(row, col));
+  }
+  void write(Tensor tensor, int head, int row, int col, double value) {
+    at(tensor, head, row, col) = stored(tensor, value);
+  }
+  const std::vector<Real>& values(Tensor tensor) const { return m_values[index(tensor)]; }
+
+ private:
+  static std::size_t index(Tensor tensor) { return static_cast<std::size_t>(tensor); }
+  Real& at(Tensor tensor, int head, int row, int col) {
+    const TensorShape& shape = m_shapes[index(tensor)];
+    return m_values[index(tensor)][(static_cast<std::size_t>(head) * shape.rows + row) * shape.cols + col];
+  }
+  /// Statistics stay in the type of the arithmetic; everything else is in the problem's dtype.
+  Real stored(Tensor tensor, double value) const {
+    const bool is_statistic = tensor == Tensor::LSE || tensor == Tensor::M || tensor == Tensor::L;
+    return static_cast<Real>(is_statistic ? value : round_to(m_dtype, value));
+  }
+
+  DType m_dtype;
+  std::array<TensorShape, kNumTensors> m_shapes;
+  std::array<std::vector<Real>, kNumTensors> m_values;
+};
+
+}  // namespace flashscope
