@@ -42,7 +42,8 @@ Side make_side(const ProblemOptions& shared, const std::string& setting) {
   side.options = apply_setting(shared, setting);
   side.machine = side.options.machine();
   side.schedule = side.options.schedule();
-  const RunOptions run = {side.options.start, nullptr, {}};
+  RunOptions run;
+  run.start = side.options.start;
   side.prediction = simulate(*side.schedule, side.machine, run);
   side.recorded = find_recorded(side.machine, *side.schedule, side.options.start);
   const Machine clocked = at_measured_clock(side.machine, side.recorded.measured);
@@ -207,6 +208,10 @@ std::string report(const Side& a, const Side& b) {
     text += fmt::format("{}  {}: {}; {}\n   on {}, start {}\n", letter, side->schedule->algorithm(),
                         describe(side->schedule->problem()), describe(side->schedule->tile()), side->machine.title,
                         name_of(side->options.start));
+  for (const auto& [letter, side] : {std::pair{"A", &a}, std::pair{"B", &b}}) {
+    const std::string note = extrapolation_note(*side->schedule, side->prediction);
+    if (!note.empty()) text += "   " + std::string(letter) + ": " + note + "\n";
+  }
   return text + "\n" + predicted_table(a, b) + "\n" + measured_table(a, b) + "\n" + reasons_text(a, b) + "\n" +
          summary_line(a, b);
 }
@@ -279,14 +284,12 @@ void compare(const Options& options, Context& context) {
 
 Action declare_compare(CLI::App& app) {
   const auto options = std::make_shared<Options>();
-  app.add_option("SETTING", options->settings, "two settings A and B (three_pass flash_v2)")
-      ->expected(0, 2)
-      ->type_name("");
+  add_positionals(app, "SETTING", 2, "two settings A and B (three_pass flash_v2)", options->settings);
   ProblemOptionSet set;
   set.algorithm = false;
   add_problem_options(app, options->shared, set);
-  app.add_flag("--json", options->json, "both predictions, measurements, ratios and reasons as one JSON object");
-  app.add_flag("--csv", options->csv, "one line a quantity");
+  add_flag(app, "--json", "both predictions, measurements, ratios and reasons as one JSON object", options->json);
+  add_flag(app, "--csv", "one line a quantity", options->csv);
   return [options](Context& context) { compare(*options, context); };
 }
 

@@ -159,23 +159,20 @@ std::unique_ptr<Schedule> ProblemOptions::schedule() const { return make_schedul
 Machine ProblemOptions::machine() const { return load_machine(gpu); }
 
 void add_problem_options(CLI::App& app, ProblemOptions& options, const ProblemOptionSet& which) {
+  static constexpr const char* kGroup = "Problem";
   for (const ProblemOption& option : problem_options()) {
     if (!is_in(which, option.group)) continue;
     const std::string dashed = std::string("--") + option.name;
+    const auto set = [&options, &option, dashed](const std::string& text) { option.set(options, dashed, text); };
     if (option.type.empty()) {
-      app.add_flag_callback(dashed, [&options, &option, dashed] { option.set(options, dashed, ""); }, option.description)
-          ->group("Problem");
+      add_flag(app, dashed, option.description, [set] { set(""); }, kGroup);
     } else if (option.group == Group::dtype) {
       const std::string names = join(which.dtypes) + " (" + name_of(options.dtype) + ")";
       add_value(app, dashed, option.type, option.description + ": " + names,
-                [&options, &option, dashed, dtypes = which.dtypes](const std::string& text) {
-                  option.set(options, dashed, parse_choice(dashed, text, dtypes));
-                })
-          ->group("Problem");
+                [set, dashed, dtypes = which.dtypes](const std::string& text) { set(parse_choice(dashed, text, dtypes)); },
+                kGroup);
     } else {
-      add_value(app, dashed, option.type, option.description,
-                [&options, &option, dashed](const std::string& text) { option.set(options, dashed, text); })
-          ->group("Problem");
+      add_value(app, dashed, option.type, option.description, set, kGroup);
     }
   }
 }
