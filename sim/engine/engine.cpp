@@ -65,6 +65,7 @@ struct Step {
   Tensor tensor = Tensor::Q;
   Picoseconds fma = 0, exp = 0, smem = 0;  // on units of the SM
   Picoseconds port = 0, l2 = 0;            // on the way to and from L2
+  bool fills = false;                      // store: see TileOp
   BlockMap::Region blocks;                 // load, store
   std::int64_t block_step = 0;             // from one repetition to the next
 };
@@ -227,6 +228,7 @@ class Run {
       case Op::store:
         step.port = m_speeds.port.cost(op.sectors * kSectorBytes);
         step.l2 = m_speeds.l2.cost(op.sectors * kSectorBytes);
+        step.fills = op.fills;
         step.blocks = m_blocks.region_of(op);
         step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step;
         break;
@@ -327,11 +329,16 @@ class Run {
 
   /// Into L2, which pushes dirty lines out to make room; the store waits when HBM cannot take them fast enough.
   void store(const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
-    std::int64_t evicted = 0;
+    std::int64_t evicted = 0, filled = 0;
     for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
-      evicted += m_l2.write(block, bytes).write_bytes;
+      const L2Cache::Access access = m_l2.write(block, bytes, step.fills);
+      evicted += access.write_bytes;
+      filled += access.miss_bytes;
       count_evictions();
     });
+    m_result->hbm.read += filled;
+    m_result->tensors[static_cast<std::size_t>(step.tensor)].read += filled;
+    if (filled > 0) latest(m_hbm.serve(now, m_speeds.hbm_read.cost(filled)), Reason::hbm, end, reason);
     latest(m_sms[static_cast<std::size_t>(resident.sm)].port.serve(now, step.port), Reason::l2, end, reason);
     latest(m_l2_link.serve(now, step.l2), Reason::l2, end, reason);
     if (evicted > 0) latest(m_hbm.serve(now, m_speeds.hbm_write.cost(evicted)), Reason::hbm, end, reason);
@@ -471,11 +478,19 @@ Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine,
     part.kv_heads = static_cast<int>(some / group);
     return simulate_all(*make_schedule(schedule.algorithm(), part, schedule.tile()), machine, options);
   };
-  // Both runs together stay within the budget where the groups allow it.
-  const std::int64_t units =
-      std::max<std::int64_t>(2, options.op_budget / std::max<std::int64_t>(1, ops_per_head * group) / 2);
-  const std::int64_t large_heads = std::min(heads, units * group);
-  const std::int64_t small_heads = large_heads / group / 2 * group;
+  // Whole waves, or their rounding would bend the line: groups of heads whose CTAs fill the GPU once, for every kernel.
+  std::int64_t wave = group;
+  for (const KernelLaunch& launch : schedule.kernels()) {
+    const std::int64_t slots =
+        static_cast<std::int64_t>(machine.num_sms.value) * occupancy(launch.resources, machine).ctas_per_sm;
+    const std::int64_t ctas = std::max<std::int64_t>(1, launch.ctas_per_head * group);
+    wave = std::max(wave, (slots + ctas - 1) / ctas * group);
+  }
+  // The budget, both runs together; four waves at least.
+  const std::int64_t waves =
+      std::max<std::int64_t>(4, options.op_budget / std::max<std::int64_t>(1, ops_per_head * wave) * 2 / 3);
+  const std::int64_t large_heads = std::min(heads, waves * wave);
+  const std::int64_t small_heads = waves / 2 * wave;
   if (large_heads == heads) return simulate_all(schedule, machine, options);
   const Prediction small = run_heads(small_heads), large = run_heads(large_heads);
   const Line line{small_heads, large_heads, heads};

@@ -29,7 +29,7 @@ L2Cache::Access L2Cache::read(std::int64_t block, std::int64_t bytes, int partit
   return access;
 }
 
-L2Cache::Access L2Cache::write(std::int64_t block, std::int64_t bytes) {
+L2Cache::Access L2Cache::write(std::int64_t block, std::int64_t bytes, bool fill) {
   Access access;
   m_evictions.clear();
   for (int half = 0; half < m_num; ++half) {
@@ -44,6 +44,7 @@ L2Cache::Access L2Cache::write(std::int64_t block, std::int64_t bytes) {
       if (!piece.dirty) m_dirty += piece.bytes;
       piece.dirty = true;
     } else {
+      if (fill) access.miss_bytes += part;
       insert(home, part, true, access);
     }
   }

@@ -13,7 +13,7 @@ class L2Cache {
  public:
   struct Access {
     std::int64_t hit_bytes = 0;    // read: found in this cache; write: 0
-    std::int64_t miss_bytes = 0;   // read: fetched from HBM
+    std::int64_t miss_bytes = 0;   // fetched from HBM
     std::int64_t write_bytes = 0;  // dirty bytes pushed out to HBM by this access
   };
   /// Told which tile each pushed-out dirty piece belonged to.
@@ -27,7 +27,9 @@ class L2Cache {
 
   /// An SM of `partition` reads or overwrites the whole block `block` of `bytes` bytes.
   Access read(std::int64_t block, std::int64_t bytes, int partition);
-  Access write(std::int64_t block, std::int64_t bytes);
+  /// `fill`: the write comes in pieces smaller than a sector, so a block that is not there is fetched first (measured
+  /// on an H200: docs/deviations.md, "Partial sectors").
+  Access write(std::int64_t block, std::int64_t bytes, bool fill = false);
 
   std::int64_t dirty_bytes() const { return m_dirty; }
   std::int64_t resident_bytes() const;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/schedule/algorithms.h"
+#include "sim/schedule/fma_rungs.h"
 
 namespace flashscope {
 namespace {
@@ -14,9 +15,12 @@ class FlashV1 final : public Schedule {
  public:
   FlashV1(const AttentionProblem& p, TileShape tile) : Schedule("flash_v1", p, tile) {
     m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::O, Tensor::LSE, Tensor::M, Tensor::L};
-    const std::int64_t smem = 4 * (std::int64_t{tile.br} * p.head_dim + 2 * std::int64_t{tile.bc} * p.head_dim +
-                                   std::int64_t{tile.br} * tile.bc);
-    m_kernels = {{"flash_v1", 1, p.num_heads(), {256, smem, 128}, {4, 4}}};
+    const int width = fma_width(p.head_dim);
+    m_kernels = {{"flash_v1",
+                  1,
+                  p.num_heads(),
+                  {kFmaThreads, flash_v1_smem(tile.br, tile.bc, width).bytes(), fma_registers(width)},
+                  fma_thread_tile(tile.br, tile.bc)}};
   }
 
   ClosedForm closed_form() const override {
@@ -73,9 +77,11 @@ class FlashV1 final : public Schedule {
         cta.online_softmax(i, j);
         cta.barrier(i, j);
         cta.weighted_sum(i, j);
+        cta.barrier(i, j);  // the scores have been read: their place takes O
         cta.normalize(i);
+        cta.barrier(i, j);
         store_state(cta, i, j);
-        cta.barrier(i, j);  // Q, K, V and the scores have been read
+        cta.barrier(i, j);  // O has left
       });
     });
     cta.for_each_query_tile({0, tr}, whole_query_tiles, [&](int i) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/schedule/algorithms.h"
+#include "sim/schedule/fma_rungs.h"
 
 namespace flashscope {
 namespace {
@@ -13,10 +14,12 @@ class FlashV2 final : public Schedule {
  public:
   FlashV2(const AttentionProblem& p, TileShape tile) : Schedule("flash_v2", p, tile) {
     m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::O, Tensor::LSE};
-    // Q tile, one tile shared by K and V in turn, and the scores; operands are widened to float32 on chip.
-    const std::int64_t smem =
-        4 * (std::int64_t{tile.br} * p.head_dim + std::int64_t{tile.bc} * p.head_dim + std::int64_t{tile.br} * tile.bc);
-    m_kernels = {{"flash_v2", num_tiles(p.seqlen_q, tile.br), p.num_heads(), {256, smem, 128}, {4, 4}}};
+    const int width = fma_width(p.head_dim);
+    m_kernels = {{"flash_v2",
+                  num_tiles(p.seqlen_q, tile.br),
+                  p.num_heads(),
+                  {kFmaThreads, flash_v2_smem(tile.br, tile.bc, width).bytes(), fma_registers(width)},
+                  fma_thread_tile(tile.br, tile.bc)}};
   }
 
   ClosedForm closed_form() const override {
@@ -54,8 +57,10 @@ class FlashV2 final : public Schedule {
       cta.weighted_sum(i, j);
       cta.barrier(i, j);  // V has been read
     });
+    cta.barrier(i, 0);  // Q has arrived, also where no key tile is visited: its place takes O
     cta.normalize(i);
     cta.log_sum_exp(i);
+    cta.barrier(i, 0);  // O and LSE are in shared memory, in the order of the copy
     cta.store(Tensor::O, i, 0);
     cta.store(Tensor::LSE, i, 0);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/error.h"
+#include "sim/schedule/fma_rungs.h"
 
 namespace flashscope {
 
@@ -32,6 +33,10 @@ TensorShape shape_of(Tensor tensor, const AttentionProblem& p) {
     case Tensor::L: return {p.seqlen_q, 1, p.num_heads(), 4};
   }
   throw Error(ErrorKind::internal, "shape_of: unknown tensor");
+}
+
+ThreadTile fma_thread_tile(int rows, int cols) {
+  return {std::max(1, rows / kFmaThreadRows), std::max(1, cols / kFmaThreadCols)};
 }
 
 std::int64_t Schedule::peak_memory_bytes() const {
@@ -107,6 +112,7 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
   t.bytes = std::int64_t{t.rows} * t.cols * shape.element_bytes;
   const std::int64_t first_byte =
       t.head * shape.head_bytes() + rows.begin * shape.pitch() + std::int64_t{cols.begin} * shape.element_bytes;
+  t.fills = op == Op::store && access == Access::row_per_lane;
   t.sectors = count_sectors(access, first_byte, shape.pitch(), t.rows, t.cols, shape.element_bytes);
   return t;
 }
@@ -130,9 +136,7 @@ void CtaProgram::request(Tensor tensor, int i, int j, Range rows, Range cols, Ac
 void CtaProgram::mask(int i, int j) {
   const Range rows = rows_of(i), keys = keys_of(j);
   const MaskShape mask = problem().mask();
-  const Range first = kept_keys(mask, rows.begin), last = kept_keys(mask, rows.end - 1);
-  const bool all_kept = last.begin <= keys.begin && first.end >= keys.end;
-  if (!all_kept || problem().dense_mask) compute(Op::mask, i, j, rows, keys, 0);
+  if (!all_kept(mask, rows, keys) || problem().dense_mask) compute(Op::mask, i, j, rows, keys, 0);
 }
 
 void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth) {
@@ -158,6 +162,7 @@ std::int64_t sectors_spanned(std::int64_t first_byte, std::int64_t bytes) {
 /// Requests of a CTA copy: lane after lane takes the next vector of the tile, row-major; 32 lanes are one request.
 std::int64_t copy_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element) {
   std::int64_t row_bytes = std::int64_t{cols} * element;
+  const int width = tile_copy_width(first_byte, pitch, rows, row_bytes, element);
   if (row_bytes == pitch) {  // whole rows: one contiguous piece
     row_bytes *= rows;
     pitch = row_bytes;
@@ -165,7 +170,7 @@ std::int64_t copy_sectors(std::int64_t first_byte, std::int64_t pitch, int rows,
   }
   if (first_byte % kSectorBytes == 0 && pitch % kSectorBytes == 0 && row_bytes % kSectorBytes == 0)
     return rows * (row_bytes / kSectorBytes);
-  const std::int64_t request_bytes = std::int64_t{kWarpSize} * copy_width(first_byte, pitch, row_bytes, element);
+  const std::int64_t request_bytes = std::int64_t{kWarpSize} * width;
   std::int64_t sectors = 0;
   std::int64_t room = request_bytes;  // left in the request being filled
   std::int64_t last_sector = -1;      // neighbouring rows may share a sector within one request
@@ -216,6 +221,11 @@ std::int64_t count_sectors(Access access, std::int64_t first_byte, std::int64_t 
                            int element) {
   switch (access) {
     case Access::copy: return copy_sectors(first_byte, pitch, rows, cols, element);
+    case Access::copy_by_row: {
+      std::int64_t sectors = 0;
+      for (int row = 0; row < rows; ++row) sectors += copy_sectors(first_byte + row * pitch, pitch, 1, cols, element);
+      return sectors;
+    }
     case Access::row_per_warp: return row_per_warp_sectors(first_byte, pitch, rows, cols, element);
     case Access::row_per_lane: return row_per_lane_sectors(first_byte, pitch, rows, cols, element);
     case Access::broadcast: return std::int64_t{rows} * cols;

@@ -63,6 +63,7 @@ TensorShape shape_of(Tensor tensor, const AttentionProblem& problem);
 /// How a warp touches a tile.
 enum class Access {
   copy,          // the CTA's threads copy the tile once, consecutive vectors on consecutive lanes (walk.h copy_width)
+  copy_by_row,   // the same, one row after another: rows do not share requests
   row_per_warp,  // one element a lane, a warp on up to 32 columns of one row
   row_per_lane,  // one element a lane, lanes on consecutive rows: a naive column walk
   broadcast,     // all lanes of a warp read the same element
@@ -76,6 +77,9 @@ struct ClosedForm {
   std::int64_t sm_write_bytes = 0;
   std::int64_t paper_bytes = 0;  // the paper's two-level count (docs/glossary.md)
 };
+
+/// Of an FMA rung (fma_rungs.h), for a product whose result has `rows` rows and `cols` columns.
+ThreadTile fma_thread_tile(int rows, int cols);
 
 class Schedule {
  public:

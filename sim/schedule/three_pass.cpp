@@ -3,6 +3,7 @@
 // S and P are two N × N buffers in global memory, in the problem's dtype. Like eager attention it computes all pairs:
 // under a mask the scores are set to -inf, no tile is skipped.
 #include "sim/schedule/algorithms.h"
+#include "sim/schedule/fma_rungs.h"
 
 namespace flashscope {
 namespace {
@@ -14,10 +15,21 @@ class ThreePass final : public Schedule {
   ThreePass(const AttentionProblem& p, TileShape tile) : Schedule("three_pass", p, tile) {
     m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::S, Tensor::P, Tensor::O, Tensor::LSE};
     const std::int64_t tr = num_tiles(p.seqlen_q, tile.br), tc = num_tiles(p.seqlen_k, tile.bc);
-    const std::int64_t br = tile.br, bc = tile.bc, d = p.head_dim;
-    m_kernels = {{"three_pass_scores", tr * tc, p.num_heads(), {256, 4 * (br * d + bc * d), 64}, {4, 4}},
-                 {"three_pass_softmax", tr, p.num_heads(), {256, softmax_row_bytes(p.seqlen_k), 32}, {}},
-                 {"three_pass_weighted_sum", tr, p.num_heads(), {256, 4 * (br * bc + bc * d), 64}, {4, 4}}};
+    const int width = fma_width(p.head_dim);
+    const std::int64_t scores_smem = three_pass_scores_smem(tile.br, tile.bc, width).bytes();
+    const std::int64_t sum_smem = three_pass_weighted_sum_smem(tile.br, tile.bc, width).bytes();
+    const int registers = fma_registers(width);
+    m_kernels = {{"three_pass_scores",
+                  tr * tc,
+                  p.num_heads(),
+                  {kFmaThreads, scores_smem, registers},
+                  fma_thread_tile(tile.br, tile.bc)},
+                 {"three_pass_softmax", tr, p.num_heads(), {kSoftmaxThreads, softmax_row_bytes(p.seqlen_k), 32}, {}},
+                 {"three_pass_weighted_sum",
+                  tr,
+                  p.num_heads(),
+                  {kFmaThreads, sum_smem, registers},
+                  fma_thread_tile(tile.br, width)}};
   }
 
   ClosedForm closed_form() const override {
@@ -61,15 +73,17 @@ class ThreePass final : public Schedule {
         cta.barrier(i, j);
         cta.scores(i, j);
         cta.mask(i, j);
+        cta.barrier(i, j);  // Q and K have been read: their place takes the scores
+        cta.barrier(i, j);
         cta.store(Tensor::S, i, j);
         break;
       case kSoftmax: {
         // The row maximum and sum, then the probabilities; a row too long for the chip is read twice.
         const std::int64_t reads = softmax_row_fits(problem().seqlen_k) ? 1 : 2;
         const Range rows = cta.rows_of(i), keys = {0, problem().seqlen_k};
-        cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::copy, reads);
+        cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::copy_by_row, reads);
         cta.softmax(i);
-        cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::copy, 1);
+        cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::copy_by_row, 1);
         cta.log_sum_exp(i);
         cta.store(Tensor::LSE, i, 0);
         break;
@@ -83,6 +97,7 @@ class ThreePass final : public Schedule {
           cta.weighted_sum(i, key_tile);
           cta.barrier(i, key_tile);
         });
+        cta.barrier(i, 0);  // O is in shared memory, in the order of the copy
         cta.store(Tensor::O, i, 0);
         break;
     }

@@ -61,15 +61,19 @@ TEST_CASE("laws of a run on random problems") {
       for (const KernelLaunch& kernel : schedule->kernels()) ctas += kernel.ctas();
       CHECK(static_cast<std::int64_t>(by_cta.size()) == ctas);
       std::map<std::tuple<int, int, int>, std::vector<std::pair<Picoseconds, Picoseconds>>> by_slot;
+      int gaps = 0, unlaunched = 0, overlaps = 0;
       for (auto& [cta, spans] : by_cta) {
-        for (std::size_t s = 1; s < spans.size(); ++s) REQUIRE(spans[s].begin == spans[s - 1].end);
-        REQUIRE(spans.front().reason == Reason::launch);
+        for (std::size_t n = 1; n < spans.size(); ++n) gaps += spans[n].begin != spans[n - 1].end;
+        unlaunched += spans.front().reason != Reason::launch;
         by_slot[{spans[0].kernel, spans[0].sm, spans[0].slot}].emplace_back(spans.front().begin, spans.back().end);
       }
       for (auto& [slot, lives] : by_slot) {
         std::sort(lives.begin(), lives.end());
-        for (std::size_t l = 1; l < lives.size(); ++l) REQUIRE(lives[l].first >= lives[l - 1].second);
+        for (std::size_t n = 1; n < lives.size(); ++n) overlaps += lives[n].first < lives[n - 1].second;
       }
+      CHECK(gaps == 0);
+      CHECK(unlaunched == 0);
+      CHECK(overlaps == 0);
       for (const KernelPrediction& kernel : run.kernels) {
         Picoseconds sum = 0;
         for (Picoseconds reason : kernel.reasons) sum += reason;

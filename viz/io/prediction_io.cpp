@@ -24,11 +24,13 @@ struct Numbers {
 
 Numbers numbers_of(const Prediction& run) { return {run.count, run.hbm, run.tensors, run.hbm_dirty_bytes, run.time}; }
 
-/// A kernel's time includes the launch gap before it, so that the kernels add up to the run.
+/// A kernel's time includes the launch gap before it, so that the kernels add up to the run. A kernel without CTAs is not
+/// launched: it takes no time, and begins and ends at 0.
 Numbers numbers_of(const Prediction& run, std::size_t kernel) {
   const KernelPrediction& k = run.kernels[kernel];
-  const Picoseconds from = kernel == 0 ? k.begin : run.kernels[kernel - 1].end;
-  return {k.count, k.hbm, k.tensors, k.hbm_dirty_bytes, k.end - from};
+  Picoseconds before = 0;
+  for (std::size_t i = 0; i < kernel; ++i) before = std::max(before, run.kernels[i].end);
+  return {k.count, k.hbm, k.tensors, k.hbm_dirty_bytes, std::max<Picoseconds>(0, k.end - before)};
 }
 
 double microseconds(Picoseconds time) { return static_cast<double>(time) / kPicosecondsPerMicrosecond; }
@@ -171,6 +173,9 @@ Json prediction_to_json(const Schedule& schedule, const Machine& machine, Start 
     kernel["tensors"] = tensors_to_json(schedule, numbers);
     document["kernels"].push_back(std::move(kernel));
   }
+  // Said only where it is so: time and HBM traffic are then continued from a run of fewer heads (sim/engine/engine.h).
+  if (prediction.simulated_heads < schedule.problem().num_heads())
+    document["simulated_heads"] = prediction.simulated_heads;
   return document;
 }
 

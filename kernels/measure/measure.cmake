@@ -1,0 +1,12 @@
+# Included by kernels/CMakeLists.txt after flashscope_kernels exists. The library itself globs measure/*.cpp, and measure/*.cu
+# where there is CUDA.
+if(FLASHSCOPE_HAS_CUDA)
+  # CUPTI: headers only, the library is opened at run time. Without the headers the counters are "unavailable (built
+  # without CUPTI headers)".
+  if(TARGET CUDA::cupti)
+    target_include_directories(flashscope_kernels SYSTEM PRIVATE
+      $<TARGET_PROPERTY:CUDA::cupti,INTERFACE_INCLUDE_DIRECTORIES>)
+  endif()
+  add_executable(flashscope_probe ${CMAKE_CURRENT_LIST_DIR}/probe/probe.cu)
+  target_link_libraries(flashscope_probe PRIVATE flashscope_kernels CUDA::cudart_static)
+endif()
