@@ -23,7 +23,7 @@ build() {
 }
 test_gpu() { build/cuda/bin/test_gpu >"$out/test_gpu.log" 2>&1; local rc=$?; tail -25 "$out/test_gpu.log"; return $rc; }
 sanitize() {
-  compute-sanitizer --tool memcheck --error-exitcode 9 build/cuda/bin/test_gpu --test-case="*cases*" >"$out/memcheck.log" 2>&1
+  compute-sanitizer --tool memcheck --error-exitcode 9 build/cuda/bin/test_gpu --source-file="*cases_test*" >"$out/memcheck.log" 2>&1
   local rc=$?
   tail -5 "$out/memcheck.log"
   return $rc
