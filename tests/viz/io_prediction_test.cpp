@@ -53,7 +53,7 @@ TEST_CASE("kernels add up to the run, tensors to their kernel, and the dirty byt
   const Machine machine = test_machine();
   for (int round = 0; round < 40; ++round) {
     const AttentionProblem p = random_problem(random);
-    const TileShape tile = random_tile(random);
+    const TileShape tile = random_tile(p, random);
     for (const Algorithm& algorithm : algorithms()) {
       CAPTURE(algorithm.name);
       CAPTURE(round);
