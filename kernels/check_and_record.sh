@@ -19,7 +19,7 @@ step() {
 
 build() {
   cmake --preset cuda -DCMAKE_CUDA_ARCHITECTURES=90a-real ${COMMIT:+-DFLASHSCOPE_COMMIT=$COMMIT} >"$out/configure.log" 2>&1 || { tail -20 "$out/configure.log"; return 1; }
-  cmake --build --preset cuda >"$out/build.log" 2>&1 || { grep -E 'error|FAILED' "$out/build.log" | head -20; return 1; }
+  cmake --build --preset cuda ${TARGETS:+--target $TARGETS} >"$out/build.log" 2>&1 || { grep -E 'error|FAILED' "$out/build.log" | head -20; return 1; }
 }
 test_gpu() { build/cuda/bin/test_gpu >"$out/test_gpu.log" 2>&1; local rc=$?; tail -25 "$out/test_gpu.log"; return $rc; }
 sanitize() {
