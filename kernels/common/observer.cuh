@@ -1,6 +1,8 @@
 // The observer that each rung is compiled with. NoObserver costs nothing and is what runs and is timed; OpLog writes down
 // every tile operation, and a test compares that with the schedule.
 #pragma once
+#include <type_traits>
+
 #include "kernels/common/log_record.h"
 #include "sim/schedule/op.h"
 #include "sim/schedule/walk.h"
@@ -60,5 +62,11 @@ struct OpLog {
     if (slot < capacity) records[slot] = record;
   }
 };
+
+/// Registers that a rung may use: what its schedule says, or 64 at least and freely above where it keeps a log.
+template <class Observer>
+__host__ __device__ constexpr int bound(int registers) {
+  return std::is_same_v<Observer, NoObserver> ? registers : registers <= 64 ? 64 : 255;
+}
 
 }  // namespace flashscope::kernels

@@ -81,7 +81,7 @@ __device__ __forceinline__ int opaque(int x) {
 template <class T>
 __device__ __forceinline__ bool copies_vectors(const GlobalTile<T>& t) {
   constexpr std::int64_t e = sizeof(T);
-  return tile_copy_width(e * t.first(), e * t.tensor_cols, t.num_rows(), e * t.num_cols(), e) == kVectorBytes;
+  return copy_width(e * t.first(), e * t.tensor_cols, e * t.num_cols(), e) == kVectorBytes;
 }
 
 /// A thread's place in the row-major walk over a tile: it starts at its own vector and steps by the vectors of the CTA.
@@ -99,7 +99,7 @@ struct TileCursor {
   }
 };
 
-/// Vectors that do not cross rows. Offsets within a tile fit 32 bits: at most 64 rows of 2^24 columns.
+/// Vectors do not cross rows: copy_width() sees to that. Offsets within a tile fit 32 bits: at most 64 rows of 2^24 columns.
 template <int kVec, class T>
 __device__ __forceinline__ void copy_in(float* smem, int pitch, const GlobalTile<T>& t) {
   constexpr int kBatch = 4;  // loads in flight a thread: enough to cover latency, few enough for the registers
@@ -129,36 +129,15 @@ __device__ __forceinline__ void copy_in(float* smem, int pitch, const GlobalTile
   }
 }
 
-/// Vectors of a contiguous tile whose rows are no multiple of a vector: they run from one row into the next.
-template <int kVec, class T>
-__device__ __forceinline__ void copy_in_across_rows(float* smem, int pitch, const GlobalTile<T>& t) {
-  const int cols = t.num_cols(), elements = t.num_rows() * cols;
-  const T* const source = t.base + t.first();
-#pragma unroll 1
-  for (int first = threadIdx.x * kVec; first < elements; first += kVec * blockDim.x) {
-    const Pack<T, kVec> pack = load_cg<T, kVec>(source + first);
-    int col = first % cols;
-    float* row = smem + first / cols * pitch;
-#pragma unroll
-    for (int x = 0; x < kVec; ++x) {
-      row[col] = widen(pack.values[x]);
-      if (++col == cols) col = 0, row += pitch;
-    }
-  }
-}
-
 /// Copies a tile to shared memory, once, by all threads of the CTA: consecutive vectors on consecutive lanes, row after
 /// row, as count_sectors(Access::copy) counts it. Rows start `pitch` floats apart.
 template <class T, class Observer>
 __device__ __forceinline__ void load_tile(float* smem, int pitch, const GlobalTile<T>& t, Observer& observer) {
   observer.load(t);
-  constexpr int kVec = kVectorBytes / sizeof(T);
-  if (!copies_vectors(t))
-    copy_in<1>(smem, pitch, t);
-  else if (t.num_cols() % kVec == 0)
-    copy_in<kVec>(smem, pitch, t);
+  if (copies_vectors(t))
+    copy_in<kVectorBytes / sizeof(T)>(smem, pitch, t);
   else
-    copy_in_across_rows<kVec>(smem, pitch, t);
+    copy_in<1>(smem, pitch, t);
 }
 
 /// Zeroes what a tile of kRows × kCols does not fill. What lies there is multiplied by zero weights, and 0 · NaN is NaN.
@@ -171,20 +150,14 @@ __device__ __forceinline__ void zero_rest(float* smem, int rows, int cols) {
 
 template <int kVec, class T>
 __device__ __forceinline__ void copy_out(const float* smem, int pitch, const GlobalTile<T>& t) {
-  const int cols = t.num_cols(), vectors = t.num_rows() * cols / kVec;
+  const int rows = t.num_rows();
   T* const target = t.base + t.first();
 #pragma unroll 1
-  for (int n = threadIdx.x; n < vectors; n += blockDim.x) {
-    const int first_row = n * kVec / cols, first_col = n * kVec % cols;
+  for (TileCursor at(threadIdx.x * kVec, blockDim.x * kVec, t.num_cols()); at.row < rows; at.advance()) {
     Pack<T, kVec> pack;
-    int row = first_row, col = first_col;
 #pragma unroll
-    for (int x = 0; x < kVec; ++x) {
-      pack.values[x] = narrow<T>(smem[row * pitch + col]);
-      if (++col == cols) col = 0, ++row;
-    }
-    T* const at = target + static_cast<std::int64_t>(first_row) * t.tensor_cols + first_col;
-    store_pack(at, pack);
+    for (int x = 0; x < kVec; ++x) pack.values[x] = narrow<T>(smem[at.row * pitch + at.col + x]);
+    store_pack(target + (at.row * t.tensor_cols + at.col), pack);
   }
 }
 
@@ -397,8 +370,6 @@ struct FmaTile {
   static constexpr int kCols = kWidth / kFmaThreadCols;   // of O
   static constexpr int kPitch = smem_pitch(kWidth);
   static constexpr int kScoresPitch = smem_pitch(kBlockN);
-  /// CTAs that the registers of an SM must have room for: 168 or 255 a thread, the least that spill nothing.
-  static constexpr int kCtasPerSm = kWidth <= 64 ? 3 : 2;
 };
 
 }  // namespace flashscope::kernels

@@ -26,7 +26,7 @@ __device__ __forceinline__ float element(const T* at) {
 
 /// Pass 1: S = softmax_scale · Q Kᵀ. One thread a score.
 template <class T, class Observer>
-__global__ void __launch_bounds__(kPatch * kPatch) three_pass_naive_scores(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_scores(KernelParams p, Observer log) {
   const CtaPlace<T> at(p);
   const int key_tiles = num_tiles(p.mask.seqlen_k, kPatch);
   const Range rows = rows_of_tile(p.mask.seqlen_q, kPatch, at.inner / key_tiles);
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kPatch * kPatch) three_pass_naive_scores(Kerne
 
 /// Pass 2: P = softmax(S). One thread a row, three scans of it: maximum, sum, probabilities.
 template <class T, class Observer>
-__global__ void __launch_bounds__(kPatch) three_pass_naive_softmax(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_softmax(KernelParams p, Observer log) {
   const CtaPlace<T> at(p);
   const Range rows = rows_of_tile(p.mask.seqlen_q, kPatch, at.inner), keys = {0, p.mask.seqlen_k};
   const int row = rows.begin + threadIdx.x;
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kPatch) three_pass_naive_softmax(KernelParams 
 
 /// Pass 3: O = P V. One thread an output element.
 template <class T, class Observer>
-__global__ void __launch_bounds__(kPatch * kPatch) three_pass_naive_weighted_sum(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_weighted_sum(KernelParams p, Observer log) {
   const CtaPlace<T> at(p);
   const int column_tiles = num_tiles(p.head_dim, kPatch);
   const Range rows = rows_of_tile(p.mask.seqlen_q, kPatch, at.inner / column_tiles);

@@ -17,7 +17,7 @@ namespace {
 
 /// Pass 1: S = softmax_scale · Q Kᵀ, masked, in the storage dtype. One CTA a tile of S.
 template <class T, int kWidth, class Observer>
-__global__ void __launch_bounds__(kFmaThreads, FmaTile<kWidth>::kCtasPerSm) three_pass_scores(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(kScoresRegisters)) three_pass_scores(KernelParams p, Observer log) {
   using Tile = FmaTile<kWidth>;
   constexpr SmemLayout kLayout = three_pass_scores_smem(Tile::kBlockM, Tile::kBlockN, kWidth);
   extern __shared__ float4 shared[];
@@ -121,7 +121,7 @@ __device__ float softmax_row(const T* s, T* p, int num_keys, float* smem_row, fl
 /// Pass 2: P = softmax(S), one row after the other. A row is held in shared memory between its maximum and its division;
 /// one that is too long for that is read a second time.
 template <class T, int kBlockM, class Observer>
-__global__ void __launch_bounds__(kSoftmaxThreads) three_pass_softmax(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softmax(KernelParams p, Observer log) {
   extern __shared__ float4 shared[];
   float* const smem_lse = reinterpret_cast<float*>(shared);  // [kBlockM]
   float* const scratch = smem_lse + 128;                     // one float a warp
@@ -148,8 +148,7 @@ __global__ void __launch_bounds__(kSoftmaxThreads) three_pass_softmax(KernelPara
 
 /// Pass 3: O = P V. One CTA a query tile, its sum in registers while the key tiles pass.
 template <class T, int kWidth, class Observer>
-__global__ void __launch_bounds__(kFmaThreads, FmaTile<kWidth>::kCtasPerSm)
-    three_pass_weighted_sum(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(weighted_sum_registers(kWidth))) three_pass_weighted_sum(KernelParams p, Observer log) {
   using Tile = FmaTile<kWidth>;
   constexpr SmemLayout kLayout = three_pass_weighted_sum_smem(Tile::kBlockM, Tile::kBlockN, kWidth);
   extern __shared__ float4 shared[];
