@@ -101,6 +101,7 @@ TEST_CASE("a problem written and read again is the same mask, sizes and scale") 
     AttentionProblem again = problem_from_json(parse_json(json_text(problem_to_json(p)), "p"), "p");
     CHECK(again.scale() == p.scale());
     again.softmax_scale = p.softmax_scale;
+    again.dense_mask = p.dense_mask;  // of the inputs, not of a file
     CHECK(again == p);
   }
 }
