@@ -33,6 +33,8 @@ TEST_CASE("two levels are one batch and one head") {
   CHECK(input.inputs.v.at(0, 1, 1) == std::numeric_limits<double>::infinity());
   CHECK(input.inputs.keep.heads == 1);
   CHECK(input.inputs.keep.values == std::vector<double>{1, 0});
+  CHECK(p.dense_mask);
+  CHECK_FALSE(parse(R"({"q": [[1]], "k": [[1]], "v": [[1]], "mask": null})").problem.dense_mask);
 }
 
 TEST_CASE("four levels are batch, head, row, column; KV heads may be fewer; a mask may be shared") {

@@ -88,7 +88,13 @@ TEST_CASE("a row of the same run is replaced, any other is added") {
   RecordingRow backward = row_of("flash_v2", 4096);
   backward.pass = "backward";
   put_row(recording, backward);
-  CHECK(recording.rows.size() == 6);
+  RecordingRow other_order = row_of("flash_v2", 4096);
+  other_order.tile.backward_keys = true;
+  put_row(recording, other_order);
+  CHECK(recording.rows.size() == 7);
+  const Recording again = recording_from_json(json_text(recording_to_json(recording)), "r.json");
+  CHECK(again.rows.back().tile == other_order.tile);
+  CHECK(again.rows.front().tile == recording.rows.front().tile);
 }
 
 TEST_CASE("a row is found by problem, algorithm and tile, however the problem is spelt") {
