@@ -162,7 +162,7 @@ std::string json_report(const Result& result, const Options& options) {
   document["lse"] = nested_row_lists(result.outputs.lse, p.batch, p.heads);
   document["errors"] = errors_json(result);
   if (options.steps) document["steps"] = result.steps;
-  return json_text(document);
+  return json_text(document, -1);
 }
 
 /// Writes every output even where one fails, and then reports the first failure.

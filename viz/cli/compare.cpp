@@ -175,14 +175,16 @@ std::vector<Difference> differences(const Side& a, const Side& b) {
 std::string reasons_text(const Side& a, const Side& b) {
   std::string text = "Why the bytes differ (largest difference at the SMs first)\n";
   const auto signed_bytes = [](std::int64_t value) { return (value > 0 ? "+" : "") + grouped(value) + " B"; };
+  const auto lines = [](const char* side, const GroupTraffic& traffic) {
+    std::string sentences;
+    for (const std::string& sentence : traffic.sentences) sentences += sentence + ". ";
+    const std::string head = "    " + std::string(side) + "  ";
+    return head + wrapped(sentences, kWidth, static_cast<int>(head.size())) + "\n";
+  };
   for (const Difference& d : differences(a, b)) {
     text += fmt::format("  {}   A − B: {} at the SMs, {} at HBM\n", d.group->name, signed_bytes(d.sm()),
                         signed_bytes(d.hbm()));
-    for (const auto& [side, traffic] : {std::pair{"A", &d.a}, std::pair{"B", &d.b}}) {
-      std::string sentences;
-      for (const std::string& sentence : traffic->sentences) sentences += (sentences.empty() ? "" : ". ") + sentence;
-      text += "    " + std::string(side) + "  " + wrapped(sentences + ".", kWidth, 7) + "\n";
-    }
+    text += d.a.sentences == d.b.sentences ? lines("A and B", d.a) : lines("A", d.a) + lines("B", d.b);
   }
   return text;
 }
@@ -190,8 +192,8 @@ std::string reasons_text(const Side& a, const Side& b) {
 std::string summary_line(const Side& a, const Side& b) {
   const auto ratio = [&](auto of) { return ratio_text(as_double(of(a)), as_double(of(b))); };
   return wrapped(
-             fmt::format("In short: of B's bytes A moves {} by the paper's count, {} at the SMs, {} from HBM; it takes {} "
-                         "B's time (predicted).",
+             fmt::format("In short: A moves {} B's bytes by the paper's count, {} at the SMs, {} at HBM (dirty lines "
+                         "included), and takes {} B's time (predicted).",
                          ratio(kQuantities[5].predicted),
                          ratio([](const Side& s) { return s.prediction.count.sm.read + s.prediction.count.sm.write; }),
                          ratio([](const Side& s) {
@@ -251,7 +253,8 @@ std::string json_report(const Side& a, const Side& b) {
     reasons.push_back(Json{{"tensors", tensors}, {"a", side(d.a)}, {"b", side(d.b)}});
   }
   return json_text(
-      Json{{"a", side_object(a)}, {"b", side_object(b)}, {"a_over_b_predicted", ratios}, {"reasons", reasons}});
+      Json{{"a", side_object(a)}, {"b", side_object(b)}, {"a_over_b_predicted", ratios}, {"reasons", reasons}},
+      -1);
 }
 
 std::string csv_report(const Side& a, const Side& b) {

@@ -295,7 +295,7 @@ void measure(const Options& options, Context& context) {
     Json document = {{"gpu", info.name}, {"driver", info.driver_version}, {"cuda", info.cuda_version},
                      {"machine", machine.name}, {"rows", rows}};
     stamp(document);
-    context.print(json_text(document));
+    context.print(json_text(document, -1));
   }
   if (failure) throw *failure;
   if (measured == 0 && !tasks.empty())

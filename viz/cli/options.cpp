@@ -19,6 +19,13 @@ std::int64_t parse_integer(const std::string& option, const std::string& text, s
   return value;
 }
 
+std::string range_type(std::int64_t lo, std::int64_t hi) { return std::to_string(lo) + ".." + std::to_string(hi); }
+
+std::string in_words(std::string type) {
+  const std::size_t dots = type.find("..");
+  return dots == std::string::npos ? type : type.replace(dots, 2, " … ");
+}
+
 double parse_number(const std::string& option, const std::string& text) {
   // strtod alone would also take leading blanks, hexadecimal, "inf" and "nan".
   const bool plain = !text.empty() && text.find_first_not_of("+-.0123456789eE") == std::string::npos;
@@ -52,7 +59,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 void add_value(CLI::App& app, const std::string& name, const std::string& type, const std::string& description,
                std::function<void(const std::string&)> set, const std::string& group) {
   const auto take = [name, type, set = std::move(set)](const CLI::results_t& values) {
-    if (values.size() > 1) throw Error(ErrorKind::usage, name + ": given twice; it takes one value (" + type + ")");
+    if (values.size() > 1) throw Error(ErrorKind::usage, name + ": given twice; it takes one value (" + in_words(type) + ")");
     set(values.front());
     return true;
   };
@@ -68,7 +75,7 @@ void add_value(CLI::App& app, const std::string& name, const std::string& type, 
 
 void add_integer(CLI::App& app, const std::string& name, std::int64_t lo, std::int64_t hi,
                  const std::string& description, std::function<void(std::int64_t)> set) {
-  add_value(app, name, std::to_string(lo) + " … " + std::to_string(hi), description,
+  add_value(app, name, range_type(lo, hi), description,
             [name, lo, hi, set = std::move(set)](const std::string& text) { set(parse_integer(name, text, lo, hi)); });
 }
 

@@ -15,6 +15,11 @@ namespace flashscope {
 /// Throws Error(usage) naming `option` and the range.
 std::int64_t parse_integer(const std::string& option, const std::string& text, std::int64_t lo, std::int64_t hi);
 
+/// The range as --help shows it, "1..64": in ASCII, because the help's columns count bytes.
+std::string range_type(std::int64_t lo, std::int64_t hi);
+/// The same as messages write it, "1 … 64"; any other text as it is.
+std::string in_words(std::string type);
+
 /// A finite decimal number, as strtod reads it in the C locale, with nothing before or after. Throws Error(usage).
 double parse_number(const std::string& option, const std::string& text);
 

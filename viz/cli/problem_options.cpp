@@ -27,7 +27,7 @@ struct ProblemOption {
 template <class Member>
 ProblemOption integer(const char* name, Group group, Member ProblemOptions::*member, int lo, int hi,
                       std::string description) {
-  return {name, group, std::to_string(lo) + " … " + std::to_string(hi), std::move(description),
+  return {name, group, range_type(lo, hi), std::move(description),
           [member, lo, hi](ProblemOptions& options, const std::string& option, const std::string& text) {
             options.*member = static_cast<int>(parse_integer(option, text, lo, hi));
           }};
@@ -36,7 +36,7 @@ ProblemOption integer(const char* name, Group group, Member ProblemOptions::*mem
 /// Head counts: a number out of range goes on to validate(), whose message names both of them.
 template <class Member>
 ProblemOption head_count(const char* name, Member ProblemOptions::*member, std::string description) {
-  return {name, Group::size, "1 … " + std::to_string(kMaxHeads), std::move(description),
+  return {name, Group::size, range_type(1, kMaxHeads), std::move(description),
           [member](ProblemOptions& options, const std::string& option, const std::string& text) {
             const bool is_number =
                 !text.empty() && text.size() < 10 &&
@@ -47,7 +47,7 @@ ProblemOption head_count(const char* name, Member ProblemOptions::*member, std::
 }
 
 ProblemOption tile_side(const char* name, int TileShape::*side, int hi, std::string description) {
-  return {name, Group::tile, "1 … " + std::to_string(hi), std::move(description),
+  return {name, Group::tile, range_type(1, hi), std::move(description),
           [side, hi](ProblemOptions& options, const std::string& option, const std::string& text) {
             options.tile.*side = static_cast<int>(parse_integer(option, text, 1, hi));
           }};

@@ -163,7 +163,7 @@ void simulate_once(const Options& options, Context& context) {
   const std::string note = extrapolation_note(*schedule, prediction);
   if (!options.trace.empty() && !note.empty()) context.note("flashscope: the trace shows the simulated heads. " + note + "\n");
   if (options.json)
-    context.print(json_text(prediction_to_json(*schedule, machine, start, prediction)));
+    context.print(json_text(prediction_to_json(*schedule, machine, start, prediction), -1));
   else if (options.csv)
     context.print(prediction_csv_header() + prediction_csv_rows(*schedule, machine, start, prediction, true));
   else

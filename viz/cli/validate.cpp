@@ -202,7 +202,7 @@ std::string json_report(const Recording& recording, const Machine& machine, cons
   Json document = {{"gpu", recording.gpu}, {"machine", machine.name}, {"date", recording.date}, {"rows", list},
                    {"summary", summary}};
   stamp(document);
-  return json_text(document);
+  return json_text(document, -1);
 }
 
 std::string csv_report(const std::vector<Row>& rows) {
