@@ -162,7 +162,7 @@ std::int64_t sectors_spanned(std::int64_t first_byte, std::int64_t bytes) {
 /// Requests of a CTA copy: lane after lane takes the next vector of the tile, row-major; 32 lanes are one request.
 std::int64_t copy_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element) {
   std::int64_t row_bytes = std::int64_t{cols} * element;
-  const int width = tile_copy_width(first_byte, pitch, rows, row_bytes, element);
+  const int width = copy_width(first_byte, pitch, row_bytes, element);
   if (row_bytes == pitch) {  // whole rows: one contiguous piece
     row_bytes *= rows;
     pitch = row_bytes;

@@ -18,17 +18,16 @@ class ThreePass final : public Schedule {
     const int width = fma_width(p.head_dim);
     const std::int64_t scores_smem = three_pass_scores_smem(tile.br, tile.bc, width).bytes();
     const std::int64_t sum_smem = three_pass_weighted_sum_smem(tile.br, tile.bc, width).bytes();
-    const int registers = fma_registers(width);
     m_kernels = {{"three_pass_scores",
                   tr * tc,
                   p.num_heads(),
-                  {kFmaThreads, scores_smem, registers},
+                  {kFmaThreads, scores_smem, kScoresRegisters},
                   fma_thread_tile(tile.br, tile.bc)},
-                 {"three_pass_softmax", tr, p.num_heads(), {kSoftmaxThreads, softmax_row_bytes(p.seqlen_k), 32}, {}},
+                 {"three_pass_softmax", tr, p.num_heads(), {kSoftmaxThreads, softmax_row_bytes(p.seqlen_k), kSoftmaxRegisters}, {}},
                  {"three_pass_weighted_sum",
                   tr,
                   p.num_heads(),
-                  {kFmaThreads, sum_smem, registers},
+                  {kFmaThreads, sum_smem, weighted_sum_registers(width)},
                   fma_thread_tile(tile.br, width)}};
   }
 

@@ -3,6 +3,7 @@
 // Where everyone starts. Nothing is kept on chip, so every multiply-add asks the memory system again; loads bypass L1,
 // and the traffic is the sectors of each warp request. A CTA is a 32 × 32 patch of outputs: a warp is one row of it.
 #include "sim/schedule/algorithms.h"
+#include "sim/schedule/fma_rungs.h"
 
 namespace flashscope {
 namespace {
@@ -16,9 +17,9 @@ class ThreePassNaive final : public Schedule {
     const std::int64_t tr = num_tiles(p.seqlen_q, tile.br), tc = num_tiles(p.seqlen_k, tile.bc);
     const int patch = tile.br * tile.bc;
     m_kernels = {
-        {"three_pass_naive_scores", tr * tc, p.num_heads(), {patch, 0, 32}, {}},
-        {"three_pass_naive_softmax", tr, p.num_heads(), {tile.br, 0, 32}, {}},
-        {"three_pass_naive_weighted_sum", tr * num_tiles(p.head_dim, tile.bc), p.num_heads(), {patch, 0, 32}, {}}};
+        {"three_pass_naive_scores", tr * tc, p.num_heads(), {patch, 0, kNaiveRegisters}, {}},
+        {"three_pass_naive_softmax", tr, p.num_heads(), {tile.br, 0, kNaiveRegisters}, {}},
+        {"three_pass_naive_weighted_sum", tr * num_tiles(p.head_dim, tile.bc), p.num_heads(), {patch, 0, kNaiveRegisters}, {}}};
   }
 
   ClosedForm closed_form() const override {

@@ -91,14 +91,6 @@ FLASHSCOPE_HD int copy_width(std::int64_t first_byte, std::int64_t pitch, std::i
   return (first_byte | pitch | row_bytes) % kVectorBytes == 0 ? kVectorBytes : element;
 }
 
-/// The same for a tile of `rows` rows. Whole rows lie one after another: the tile is then one contiguous piece, and a
-/// vector may run from one row into the next.
-FLASHSCOPE_HD int tile_copy_width(std::int64_t first_byte, std::int64_t pitch, int rows, std::int64_t row_bytes,
-                                  int element) {
-  return row_bytes == pitch ? copy_width(first_byte, rows * row_bytes, rows * row_bytes, element)
-                            : copy_width(first_byte, pitch, row_bytes, element);
-}
-
 /// True when every pair of rows × keys is kept: no masking there.
 FLASHSCOPE_HD bool all_kept(const MaskShape& mask, Range rows, Range keys) {
   return kept_keys(mask, rows.end - 1).begin <= keys.begin && kept_keys(mask, rows.begin).end >= keys.end;

@@ -25,7 +25,7 @@ constexpr std::size_t kShownValues = 64;  // of a tensor, in the table for peopl
 
 struct Options {
   ProblemOptions shared;
-  std::string file;
+  std::vector<std::string> files;  // at most one
   AttendNpyPaths npy;
   double scale = 0;  // 0: the file's, or 1 / sqrt(head_dim)
   bool backward_keys = false;
@@ -61,7 +61,7 @@ OutputError error_of(const Array& values, const Array& reference) {
 
 AttendInput read_input(const Options& options) {
   const bool any_npy = !(options.npy.q + options.npy.k + options.npy.v + options.npy.mask).empty();
-  if (!options.file.empty() && any_npy)
+  if (!options.files.empty() && any_npy)
     throw Error(ErrorKind::usage, "attend: give FILE, or --q --k --v, not both");
   if (any_npy) {
     for (const auto& [name, path] :
@@ -69,8 +69,8 @@ AttendInput read_input(const Options& options) {
       if (path->empty()) throw Error(ErrorKind::usage, std::string(name) + ": the value is missing; it takes a .npy file");
     return read_attend_npy(options.npy, options.scale);
   }
-  if (options.file.empty()) throw Error(ErrorKind::usage, "attend: give a JSON file, or --q --k --v with .npy files");
-  AttendInput input = read_attend_json(options.file);
+  if (options.files.empty()) throw Error(ErrorKind::usage, "attend: give a JSON file, or --q --k --v with .npy files");
+  AttendInput input = read_attend_json(options.files[0]);
   if (options.scale != 0) input.problem.softmax_scale = options.scale;
   return input;
 }
@@ -156,13 +156,13 @@ Json header_json(const Result& result, const Options& options) {
 Json errors_json(const Result& result) { return {{"o", error_json(result.o)}, {"lse", error_json(result.lse)}}; }
 
 std::string json_report(const Result& result, const Options& options) {
-  const int batch = result.schedule->problem().batch;
+  const AttentionProblem& p = result.schedule->problem();
   Json document = header_json(result, options);
-  document["o"] = nested_lists(result.outputs.o, batch);
-  document["lse"] = nested_lists(result.outputs.lse, batch);
+  document["o"] = nested_lists(result.outputs.o, p.batch, p.heads);
+  document["lse"] = nested_row_lists(result.outputs.lse, p.batch, p.heads);
   document["errors"] = errors_json(result);
   if (options.steps) document["steps"] = result.steps;
-  return json_text(document);
+  return json_text(document, -1);
 }
 
 /// Writes every output even where one fails, and then reports the first failure.
@@ -181,8 +181,9 @@ void write_folder(const Result& result, const Options& options) {
       if (!first) first = std::current_exception();
     }
   };
-  attempt([&] { write_npy(options.out + "/o.npy", npy_array(result.outputs.o, problem.batch), item); });
-  attempt([&] { write_npy(options.out + "/lse.npy", npy_array(result.outputs.lse, problem.batch), item); });
+  const int batch = problem.batch, heads = problem.heads;
+  attempt([&] { write_npy(options.out + "/o.npy", npy_array(result.outputs.o, batch, heads), item); });
+  attempt([&] { write_npy(options.out + "/lse.npy", npy_row_array(result.outputs.lse, batch, heads), item); });
   attempt([&] { write_file_atomically(options.out + "/attend.json", json_text(summary)); });
   if (first) std::rethrow_exception(first);
 }
@@ -250,7 +251,7 @@ void attend_command(const Options& options, Context& context) {
 Action declare_attend(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   options->shared.dtype = DType::fp64;
-  app.add_option("FILE", options->file, "JSON with q, k, v and maybe mask and scale (docs/file-formats.md)")->type_name("");
+  add_positionals(app, "FILE", 1, "JSON with q, k, v and maybe mask and scale (docs/file-formats.md)", options->files);
   add_text(app, "--q", "FILE", "Q as .npy: (batch, head, row, column) or (row, column)", options->npy.q);
   add_text(app, "--k", "FILE", "K as .npy", options->npy.k);
   add_text(app, "--v", "FILE", "V as .npy", options->npy.v);
@@ -270,8 +271,8 @@ Action declare_attend(CLI::App& app) {
   add_value(app, "--device", "NAME", "where it runs: cpu, gpu (cpu)", [options](const std::string& text) {
     options->on_gpu = parse_choice("--device", text, {"cpu", "gpu"}) == "gpu";
   });
-  app.add_flag("--steps", options->steps, "m, l, acc and rescale after each key tile");
-  app.add_flag("--json", options->json, "o, lse and errors as one JSON object");
+  add_flag(app, "--steps", "m, l, acc and rescale after each key tile", options->steps);
+  add_flag(app, "--json", "o, lse and errors as one JSON object", options->json);
   add_text(app, "--out", "DIR", "write o.npy, lse.npy and attend.json into this folder", options->out);
   return [options](Context& context) { attend_command(*options, context); };
 }

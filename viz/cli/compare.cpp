@@ -42,7 +42,8 @@ Side make_side(const ProblemOptions& shared, const std::string& setting) {
   side.options = apply_setting(shared, setting);
   side.machine = side.options.machine();
   side.schedule = side.options.schedule();
-  const RunOptions run = {side.options.start, nullptr, {}};
+  RunOptions run;
+  run.start = side.options.start;
   side.prediction = simulate(*side.schedule, side.machine, run);
   side.recorded = find_recorded(side.machine, *side.schedule, side.options.start);
   const Machine clocked = at_measured_clock(side.machine, side.recorded.measured);
@@ -174,14 +175,16 @@ std::vector<Difference> differences(const Side& a, const Side& b) {
 std::string reasons_text(const Side& a, const Side& b) {
   std::string text = "Why the bytes differ (largest difference at the SMs first)\n";
   const auto signed_bytes = [](std::int64_t value) { return (value > 0 ? "+" : "") + grouped(value) + " B"; };
+  const auto lines = [](const char* side, const GroupTraffic& traffic) {
+    std::string sentences;
+    for (const std::string& sentence : traffic.sentences) sentences += sentence + ". ";
+    const std::string head = "    " + std::string(side) + "  ";
+    return head + wrapped(sentences, kWidth, static_cast<int>(head.size())) + "\n";
+  };
   for (const Difference& d : differences(a, b)) {
     text += fmt::format("  {}   A − B: {} at the SMs, {} at HBM\n", d.group->name, signed_bytes(d.sm()),
                         signed_bytes(d.hbm()));
-    for (const auto& [side, traffic] : {std::pair{"A", &d.a}, std::pair{"B", &d.b}}) {
-      std::string sentences;
-      for (const std::string& sentence : traffic->sentences) sentences += (sentences.empty() ? "" : ". ") + sentence;
-      text += "    " + std::string(side) + "  " + wrapped(sentences + ".", kWidth, 7) + "\n";
-    }
+    text += d.a.sentences == d.b.sentences ? lines("A and B", d.a) : lines("A", d.a) + lines("B", d.b);
   }
   return text;
 }
@@ -189,8 +192,8 @@ std::string reasons_text(const Side& a, const Side& b) {
 std::string summary_line(const Side& a, const Side& b) {
   const auto ratio = [&](auto of) { return ratio_text(as_double(of(a)), as_double(of(b))); };
   return wrapped(
-             fmt::format("In short: of B's bytes A moves {} by the paper's count, {} at the SMs, {} from HBM; it takes {} "
-                         "B's time (predicted).",
+             fmt::format("In short: A moves {} B's bytes by the paper's count, {} at the SMs, {} at HBM (dirty lines "
+                         "included), and takes {} B's time (predicted).",
                          ratio(kQuantities[5].predicted),
                          ratio([](const Side& s) { return s.prediction.count.sm.read + s.prediction.count.sm.write; }),
                          ratio([](const Side& s) {
@@ -207,6 +210,10 @@ std::string report(const Side& a, const Side& b) {
     text += fmt::format("{}  {}: {}; {}\n   on {}, start {}\n", letter, side->schedule->algorithm(),
                         describe(side->schedule->problem()), describe(side->schedule->tile()), side->machine.title,
                         name_of(side->options.start));
+  for (const auto& [letter, side] : {std::pair{"A", &a}, std::pair{"B", &b}}) {
+    const std::string note = extrapolation_note(*side->schedule, side->prediction);
+    if (!note.empty()) text += "   " + std::string(letter) + ": " + note + "\n";
+  }
   return text + "\n" + predicted_table(a, b) + "\n" + measured_table(a, b) + "\n" + reasons_text(a, b) + "\n" +
          summary_line(a, b);
 }
@@ -246,7 +253,8 @@ std::string json_report(const Side& a, const Side& b) {
     reasons.push_back(Json{{"tensors", tensors}, {"a", side(d.a)}, {"b", side(d.b)}});
   }
   return json_text(
-      Json{{"a", side_object(a)}, {"b", side_object(b)}, {"a_over_b_predicted", ratios}, {"reasons", reasons}});
+      Json{{"a", side_object(a)}, {"b", side_object(b)}, {"a_over_b_predicted", ratios}, {"reasons", reasons}},
+      -1);
 }
 
 std::string csv_report(const Side& a, const Side& b) {
@@ -279,14 +287,12 @@ void compare(const Options& options, Context& context) {
 
 Action declare_compare(CLI::App& app) {
   const auto options = std::make_shared<Options>();
-  app.add_option("SETTING", options->settings, "two settings A and B (three_pass flash_v2)")
-      ->expected(0, 2)
-      ->type_name("");
+  add_positionals(app, "SETTING", 2, "two settings A and B (three_pass flash_v2)", options->settings);
   ProblemOptionSet set;
   set.algorithm = false;
   add_problem_options(app, options->shared, set);
-  app.add_flag("--json", options->json, "both predictions, measurements, ratios and reasons as one JSON object");
-  app.add_flag("--csv", options->csv, "one line a quantity");
+  add_flag(app, "--json", "both predictions, measurements, ratios and reasons as one JSON object", options->json);
+  add_flag(app, "--csv", "one line a quantity", options->csv);
   return [options](Context& context) { compare(*options, context); };
 }
 

@@ -45,12 +45,11 @@ std::string describe_reasons(const KernelPrediction& kernel) {
   return text;
 }
 
-std::string measured_bytes(const kernels::Measured<std::int64_t>& measured) {
-  return measured.value ? grouped(*measured.value) : "unavailable";
-}
-
-std::string measured_us(const kernels::Measured<double>& measured) {
-  return measured.value ? grouped_decimal(*measured.value, 1) : "unavailable";
+std::string extrapolation_note(const Schedule& schedule, const Prediction& prediction) {
+  const int heads = schedule.problem().num_heads();
+  if (prediction.simulated_heads >= heads) return "";
+  return fmt::format("HBM traffic and time: {} of {} heads simulated, the rest continued in a straight line; counts are exact.",
+                     grouped(prediction.simulated_heads), grouped(heads));
 }
 
 Json measured_json(const kernels::Measured<std::int64_t>& measured) {

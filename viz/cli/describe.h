@@ -16,10 +16,6 @@ std::string describe(const TileShape& tile);
 /// "hbm 41.2 %, fma 30.1 %, …" largest first, shares under 0.05 % left out; "n/a" when no CTA ran.
 std::string describe_reasons(const KernelPrediction& kernel);
 
-/// A value for people, or "unavailable".
-std::string measured_bytes(const kernels::Measured<std::int64_t>& measured);
-std::string measured_us(const kernels::Measured<double>& measured);
-
 /// A value for JSON, or the string "unavailable (reason)".
 Json measured_json(const kernels::Measured<std::int64_t>& measured);
 Json measured_json(const kernels::Measured<double>& measured);
@@ -31,6 +27,9 @@ struct Recorded {
   std::string origin;             // "recorded on NVIDIA H200, 2026-11-29", or the reason
 };
 Recorded find_recorded(const Machine& machine, const Schedule& schedule, Start start);
+
+/// "" or, where the engine ran some heads and continued the line for the rest, a sentence that says so.
+std::string extrapolation_note(const Schedule& schedule, const Prediction& prediction);
 
 /// A measurement in which nothing is available, for one reason.
 kernels::Measurement unmeasured(const std::string& reason);

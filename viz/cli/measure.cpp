@@ -295,7 +295,7 @@ void measure(const Options& options, Context& context) {
     Json document = {{"gpu", info.name}, {"driver", info.driver_version}, {"cuda", info.cuda_version},
                      {"machine", machine.name}, {"rows", rows}};
     stamp(document);
-    context.print(json_text(document));
+    context.print(json_text(document, -1));
   }
   if (failure) throw *failure;
   if (measured == 0 && !tasks.empty())
@@ -312,17 +312,15 @@ Action declare_measure(CLI::App& app) {
   set.algorithm = set.start = false;
   set.dtypes = {"fp32", "fp16", "bf16"};
   add_problem_options(app, options->shared, set);
-  app.add_option("--algorithm", options->algorithms, "a rung, or all; may be given more than once (all)")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
+  add_texts(app, "--algorithm", "NAME", "a rung, or all; may be given more than once (all)", options->algorithms);
   add_text(app, "--problems", "FILE", "JSON list of problems: {option: value, …, \"algorithms\": […]}", options->problems);
   add_text(app, "--record", "FILE", "add the rows to this recording", options->record);
-  app.add_flag("--require-counters", options->require_counters, "exit 4 when the byte counters are refused");
+  add_flag(app, "--require-counters", "exit 4 when the byte counters are refused", options->require_counters);
   add_integer(app, "--launches", 20, 100'000, "timed launches (20)",
               [options](std::int64_t value) { options->measure.launches = static_cast<int>(value); });
   add_integer(app, "--seed", 0, UINT32_MAX, "of the random inputs (1)",
               [options](std::int64_t value) { options->measure.seed = static_cast<std::uint32_t>(value); });
-  app.add_flag("--json", options->json, "all rows as one JSON object, at the end");
+  add_flag(app, "--json", "all rows as one JSON object, at the end", options->json);
   return [options](Context& context) {
     if (!options->problems.empty() && !options->algorithms.empty())
       throw Error(ErrorKind::usage, "--algorithm: not with --problems, whose entries name their own");

@@ -27,7 +27,7 @@ struct ProblemOption {
 template <class Member>
 ProblemOption integer(const char* name, Group group, Member ProblemOptions::*member, int lo, int hi,
                       std::string description) {
-  return {name, group, std::to_string(lo) + " … " + std::to_string(hi), std::move(description),
+  return {name, group, range_type(lo, hi), std::move(description),
           [member, lo, hi](ProblemOptions& options, const std::string& option, const std::string& text) {
             options.*member = static_cast<int>(parse_integer(option, text, lo, hi));
           }};
@@ -36,7 +36,7 @@ ProblemOption integer(const char* name, Group group, Member ProblemOptions::*mem
 /// Head counts: a number out of range goes on to validate(), whose message names both of them.
 template <class Member>
 ProblemOption head_count(const char* name, Member ProblemOptions::*member, std::string description) {
-  return {name, Group::size, "1 … " + std::to_string(kMaxHeads), std::move(description),
+  return {name, Group::size, range_type(1, kMaxHeads), std::move(description),
           [member](ProblemOptions& options, const std::string& option, const std::string& text) {
             const bool is_number =
                 !text.empty() && text.size() < 10 &&
@@ -47,7 +47,7 @@ ProblemOption head_count(const char* name, Member ProblemOptions::*member, std::
 }
 
 ProblemOption tile_side(const char* name, int TileShape::*side, int hi, std::string description) {
-  return {name, Group::tile, "1 … " + std::to_string(hi), std::move(description),
+  return {name, Group::tile, range_type(1, hi), std::move(description),
           [side, hi](ProblemOptions& options, const std::string& option, const std::string& text) {
             options.tile.*side = static_cast<int>(parse_integer(option, text, 1, hi));
           }};
@@ -159,23 +159,20 @@ std::unique_ptr<Schedule> ProblemOptions::schedule() const { return make_schedul
 Machine ProblemOptions::machine() const { return load_machine(gpu); }
 
 void add_problem_options(CLI::App& app, ProblemOptions& options, const ProblemOptionSet& which) {
+  static constexpr const char* kGroup = "Problem";
   for (const ProblemOption& option : problem_options()) {
     if (!is_in(which, option.group)) continue;
     const std::string dashed = std::string("--") + option.name;
+    const auto set = [&options, &option, dashed](const std::string& text) { option.set(options, dashed, text); };
     if (option.type.empty()) {
-      app.add_flag_callback(dashed, [&options, &option, dashed] { option.set(options, dashed, ""); }, option.description)
-          ->group("Problem");
+      add_flag(app, dashed, option.description, [set] { set(""); }, kGroup);
     } else if (option.group == Group::dtype) {
       const std::string names = join(which.dtypes) + " (" + name_of(options.dtype) + ")";
       add_value(app, dashed, option.type, option.description + ": " + names,
-                [&options, &option, dashed, dtypes = which.dtypes](const std::string& text) {
-                  option.set(options, dashed, parse_choice(dashed, text, dtypes));
-                })
-          ->group("Problem");
+                [set, dashed, dtypes = which.dtypes](const std::string& text) { set(parse_choice(dashed, text, dtypes)); },
+                kGroup);
     } else {
-      add_value(app, dashed, option.type, option.description,
-                [&options, &option, dashed](const std::string& text) { option.set(options, dashed, text); })
-          ->group("Problem");
+      add_value(app, dashed, option.type, option.description, set, kGroup);
     }
   }
 }

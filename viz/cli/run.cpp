@@ -6,6 +6,7 @@
 
 #include "sim/error.h"
 #include "viz/cli/command.h"
+#include "viz/cli/options.h"
 #include "viz/io/version.h"
 
 namespace flashscope {
@@ -23,7 +24,7 @@ Error usage_error(const CLI::ParseError& error, const CLI::App& app) {
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && !chosen.empty()) {
     const std::string name = text.substr(0, text.find(':'));
     if (const CLI::Option* option = chosen.front()->get_option_no_throw(name))
-      return Error(ErrorKind::usage, name + ": the value is missing; it takes " + option->get_type_name());
+      return Error(ErrorKind::usage, name + ": the value is missing; it takes " + in_words(option->get_type_name()));
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const auto extras = app.remaining(true);
@@ -48,9 +49,12 @@ void parse_and_run(std::vector<std::string> arguments, Context& context) {
   app.set_version_flag("--version", version_line());
   app.require_subcommand(0, 1);
   app.get_formatter()->column_width(34);
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  app.get_formatter()->label("SUBCOMMANDS", "COMMANDS");
   std::map<const CLI::App*, Action> actions;
   for (const Command& command : commands()) {
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    sub->group("Commands");
     sub->footer(command.examples);
     actions[sub] = command.declare(*sub);
   }

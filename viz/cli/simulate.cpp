@@ -54,6 +54,12 @@ class TraceFilter final : public TraceSink {
   ChromeTraceWriter& m_writer;
 };
 
+RunOptions from(Start start) {
+  RunOptions run;
+  run.start = start;
+  return run;
+}
+
 Prediction simulate_with_trace(const Options& options, const Schedule& schedule, const Machine& machine) {
   if (!options.ctas && !options.window_us) {
     // Every operation becomes at least one span: known before a long run starts.
@@ -63,8 +69,7 @@ Prediction simulate_with_trace(const Options& options, const Schedule& schedule,
   OutputFile file(options.trace);
   ChromeTraceWriter writer(schedule, machine.name, [&](std::string_view bytes) { file.write(bytes); });
   TraceFilter filter(options, writer);
-  RunOptions run;
-  run.start = options.problem.start;
+  RunOptions run = from(options.problem.start);
   run.trace = &filter;
   const Prediction prediction = simulate(schedule, machine, run);
   writer.finish();
@@ -123,12 +128,13 @@ std::string kernels_table(const Schedule& schedule, const Prediction& prediction
 
 std::string report(const Schedule& schedule, const Machine& machine, Start start, const Prediction& prediction) {
   const double us = prediction.time_us();
+  const std::string note = extrapolation_note(schedule, prediction);
   return fmt::format(
       "{} on {} ({}), predicted\n  {}\n  {}, start {}\n\n  time  {} µs\n  rate  {} TFLOP/s of kept pairs, {} TFLOP/s of "
-      "executed FLOPs\n\n{}\n{}\n{}",
+      "executed FLOPs\n{}\n{}\n{}\n{}",
       schedule.algorithm(), machine.title, machine.name, describe(schedule.problem()), describe(schedule.tile()),
       name_of(start), grouped_decimal(us, 1), tflops_text(prediction.count.flops, us),
-      tflops_text(prediction.count.flops_executed, us), traffic_table(schedule, prediction),
+      tflops_text(prediction.count.flops_executed, us), note.empty() ? "" : "  " + note + "\n", traffic_table(schedule, prediction),
       counts_table(schedule, prediction), kernels_table(schedule, prediction));
 }
 
@@ -141,7 +147,7 @@ void simulate_sweep(const Options& options, Context& context) {
     set_problem_option(at, options.sweep->name, value);
     const auto schedule = at.schedule();
     const Machine machine = at.machine();
-    const Prediction prediction = simulate(*schedule, machine, {at.start, nullptr, {}});
+    const Prediction prediction = simulate(*schedule, machine, from(at.start));
     if (options.json) points.push_back(prediction_to_json(*schedule, machine, at.start, prediction));
     rows += prediction_csv_rows(*schedule, machine, at.start, prediction);
   }
@@ -152,10 +158,12 @@ void simulate_once(const Options& options, Context& context) {
   const auto schedule = options.problem.schedule();
   const Machine machine = options.problem.machine();
   const Start start = options.problem.start;
-  const Prediction prediction = options.trace.empty() ? simulate(*schedule, machine, {start, nullptr, {}})
+  const Prediction prediction = options.trace.empty() ? simulate(*schedule, machine, from(start))
                                                       : simulate_with_trace(options, *schedule, machine);
+  const std::string note = extrapolation_note(*schedule, prediction);
+  if (!options.trace.empty() && !note.empty()) context.note("flashscope: the trace shows the simulated heads. " + note + "\n");
   if (options.json)
-    context.print(json_text(prediction_to_json(*schedule, machine, start, prediction)));
+    context.print(json_text(prediction_to_json(*schedule, machine, start, prediction), -1));
   else if (options.csv)
     context.print(prediction_csv_header() + prediction_csv_rows(*schedule, machine, start, prediction, true));
   else
@@ -167,8 +175,8 @@ void simulate_once(const Options& options, Context& context) {
 Action declare_simulate(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   add_problem_options(app, options->problem);
-  app.add_flag("--json", options->json, "one JSON object (docs/file-formats.md)");
-  app.add_flag("--csv", options->csv, "one line for the run and one for each kernel");
+  add_flag(app, "--json", "one JSON object (docs/file-formats.md)", options->json);
+  add_flag(app, "--csv", "one line for the run and one for each kernel", options->csv);
   add_text(app, "--trace", "FILE", "write the timeline in the Chrome trace format; opens in Perfetto", options->trace);
   add_value(app, "--ctas", "FIRST,LAST", "trace these CTAs of each kernel alone", [options](const std::string& text) {
     const auto ends = split(text, ',');

@@ -77,7 +77,7 @@ GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const P
                                : passes_text(size, sm) + (is_input ? per_tile_text(tensor, schedule, size, sm.read) : ""));
   }
   if (present.empty()) {
-    result.sentences.push_back("stays on chip: 0 B");
+    result.sentences.push_back("Stays on chip: 0 B");
     return result;
   }
 
@@ -85,7 +85,7 @@ GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const P
   const std::string product = fmt::format("{} × {} × {} × {} B = {} B", grouped(shape.heads), grouped(shape.rows),
                                           grouped(shape.cols), shape.element_bytes, grouped(size));
   const bool alike = std::all_of(passes.begin(), passes.end(), [&](const std::string& p) { return p == passes[0]; });
-  const std::string each = present.size() > 1 ? "each " : "";
+  const std::string each = present.size() > 1 ? "Each " : "";
   if (present.size() > 1 && (present.front() == Tensor::S || !alike) && size > 0) {
     // The paper's four passes over N², and what each of them is.
     const double total = static_cast<double>(result.sm.read + result.sm.write) / static_cast<double>(size);
@@ -97,13 +97,14 @@ GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const P
   } else {
     result.sentences.push_back(each + product + ": " + passes[0]);
   }
-  if (result.sm.read > 0) {
+  // Read once and fetched once needs no further word.
+  if (result.sm.read > 0 && (result.sm.read != result.hbm.read || result.sm.write > 0)) {
     const double absorbed = 100.0 * (1 - static_cast<double>(result.hbm.read) / static_cast<double>(result.sm.read));
-    result.sentences.push_back(fmt::format("of {} read by the SMs, HBM delivers {}; L2 absorbs {:.1f} %",
-                                           decimal_bytes(result.sm.read), decimal_bytes(result.hbm.read), absorbed));
+    result.sentences.push_back(fmt::format("L2 absorbs {:.1f} % of the {} that the SMs read, {} come from HBM", absorbed,
+                                           decimal_bytes(result.sm.read), decimal_bytes(result.hbm.read)));
   }
   if (result.sm.write > 0)
-    result.sentences.push_back(fmt::format("of {} written, {} reached HBM during the run", decimal_bytes(result.sm.write),
+    result.sentences.push_back(fmt::format("Of the {} written, {} reach HBM during the run", decimal_bytes(result.sm.write),
                                            decimal_bytes(result.hbm.write)));
   return result;
 }

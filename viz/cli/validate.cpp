@@ -24,7 +24,8 @@ constexpr std::int64_t kByteAllowance = 64 << 10;     // a difference that never
 constexpr double kShortUs = 10, kShortAllowanceUs = 1.5;
 
 struct Options {
-  std::string recording, gpu;
+  std::vector<std::string> recordings;  // at most one
+  std::string gpu;
   bool json = false, csv = false;
 };
 
@@ -73,7 +74,9 @@ Row compare_row(const RecordingRow& recorded, const Machine& machine) {
   const kernels::Measurement& m = recorded.measured;
   try {
     const auto schedule = make_schedule(recorded.algorithm, recorded.problem, recorded.tile);
-    const Prediction p = simulate(*schedule, at_measured_clock(machine, m), {recorded.start, nullptr, {}});
+    RunOptions run;
+    run.start = recorded.start;
+    const Prediction p = simulate(*schedule, at_measured_clock(machine, m), run);
     row.quantities = {compare_bytes("sm_read_bytes", p.count.sm.sector_read, m.sm_read_bytes),
                       compare_bytes("sm_write_bytes", p.count.sm.sector_write, m.sm_write_bytes),
                       compare_bytes("hbm_read_bytes", p.hbm.read, m.hbm_read_bytes),
@@ -199,7 +202,7 @@ std::string json_report(const Recording& recording, const Machine& machine, cons
   Json document = {{"gpu", recording.gpu}, {"machine", machine.name}, {"date", recording.date}, {"rows", list},
                    {"summary", summary}};
   stamp(document);
-  return json_text(document);
+  return json_text(document, -1);
 }
 
 std::string csv_report(const std::vector<Row>& rows) {
@@ -219,7 +222,7 @@ std::string csv_report(const std::vector<Row>& rows) {
 }
 
 Recording recording_of(const Options& options) {
-  if (!options.recording.empty()) return load_recording(options.recording);
+  if (!options.recordings.empty()) return load_recording(options.recordings[0]);
   const std::vector<std::string> names = recording_names();
   if (names.empty())
     throw Error(ErrorKind::unsupported,
@@ -242,10 +245,10 @@ void validate_command(const Options& options, Context& context) {
 
 Action declare_validate(CLI::App& app) {
   const auto options = std::make_shared<Options>();
-  app.add_option("RECORDING", options->recording, "a recording file (the first shipped one)")->type_name("");
+  add_positionals(app, "RECORDING", 1, "a recording file (the first shipped one)", options->recordings);
   add_text(app, "--gpu", "NAME|FILE", "machine to predict with (the recording's)", options->gpu);
-  app.add_flag("--json", options->json, "every row and the summary as one JSON object");
-  app.add_flag("--csv", options->csv, "one line a row and quantity");
+  add_flag(app, "--json", "every row and the summary as one JSON object", options->json);
+  add_flag(app, "--csv", "one line a row and quantity", options->csv);
   return [options](Context& context) { validate_command(*options, context); };
 }
 

@@ -1,0 +1,72 @@
+// The observer that each rung is compiled with. NoObserver costs nothing and is what runs and is timed; OpLog writes down
+// every tile operation, and a test compares that with the schedule.
+#pragma once
+#include <type_traits>
+
+#include "kernels/common/log_record.h"
+#include "sim/schedule/op.h"
+#include "sim/schedule/walk.h"
+
+namespace flashscope::kernels {
+
+/// A rectangle of one head of a row-major tensor in global memory.
+template <class T>
+struct GlobalTile {
+  Tensor tensor;
+  T* base;  // of the whole tensor
+  int head, tensor_rows, tensor_cols;
+  Range rows, cols;
+
+  __device__ int num_rows() const { return rows.end - rows.begin; }
+  __device__ int num_cols() const { return cols.end - cols.begin; }
+  __device__ std::int64_t first() const {
+    return (static_cast<std::int64_t>(head) * tensor_rows + rows.begin) * tensor_cols + cols.begin;
+  }
+  __device__ std::int64_t bytes() const { return static_cast<std::int64_t>(num_rows()) * num_cols() * sizeof(T); }
+};
+
+struct NoObserver {
+  template <class T>
+  __device__ void load(const GlobalTile<T>&, std::int64_t /*times*/ = 1) {}
+  template <class T>
+  __device__ void store(const GlobalTile<T>&) {}
+  __device__ void compute(Op, int, Range, Range, int = 0) {}
+};
+
+/// Thread 0 of each CTA appends; records of different CTAs mix in the buffer and are sorted by (cta, sequence) afterwards.
+struct OpLog {
+  OpRecord* records;
+  unsigned long long* count;  // may pass `capacity`: what was dropped is then known
+  unsigned long long capacity;
+  int sequence = 0;
+
+  template <class T>
+  __device__ void load(const GlobalTile<T>& t, std::int64_t times = 1) {
+    append({Op::load, t.tensor, 0, 0, t.head, t.rows.begin, t.num_rows(), t.cols.begin, t.num_cols(), 0,
+            times * t.bytes()});
+  }
+  template <class T>
+  __device__ void store(const GlobalTile<T>& t) {
+    append({Op::store, t.tensor, 0, 0, t.head, t.rows.begin, t.num_rows(), t.cols.begin, t.num_cols(), 0, t.bytes()});
+  }
+  __device__ void compute(Op op, int head, Range rows, Range cols, int depth = 0) {
+    append({op, Tensor::Q, 0, 0, head, rows.begin, rows.end - rows.begin, cols.begin, cols.end - cols.begin, depth, 0});
+  }
+
+ private:
+  __device__ void append(OpRecord record) {
+    if (threadIdx.x != 0) return;
+    record.cta = blockIdx.x;
+    record.sequence = sequence++;
+    const unsigned long long slot = atomicAdd(count, 1ull);
+    if (slot < capacity) records[slot] = record;
+  }
+};
+
+/// Registers that a rung may use: what its schedule says, or 64 at least and freely above where it keeps a log.
+template <class Observer>
+__host__ __device__ constexpr int bound(int registers) {
+  return std::is_same_v<Observer, NoObserver> ? registers : registers <= 64 ? 64 : 255;
+}
+
+}  // namespace flashscope::kernels

@@ -1,0 +1,25 @@
+// What every forward kernel is told: where the tensors lie and the problem's sizes. Plain data, passed by value.
+#pragma once
+#include "sim/schedule/walk.h"
+
+namespace flashscope::kernels {
+
+struct KernelParams {
+  const void* q = nullptr;  // (batch · heads, seqlen_q, head_dim)
+  const void* k = nullptr;  // (batch · kv_heads, seqlen_k, head_dim)
+  const void* v = nullptr;  // like k
+  void* o = nullptr;        // like q
+  void* s = nullptr;        // (batch · heads, seqlen_q, seqlen_k), three-pass rungs
+  void* p = nullptr;        // like s
+  float* lse = nullptr;     // (batch · heads, seqlen_q)
+  float* m = nullptr;       // like lse, flash_v1
+  float* l = nullptr;       // like lse, flash_v1
+  MaskShape mask;           // holds seqlen_q and seqlen_k
+  int heads = 1;            // per batch entry
+  int kv_heads = 1;
+  int head_dim = 0;
+  int ctas_per_head = 1;    // cta = head · ctas_per_head + inner (KernelLaunch)
+  float softmax_scale = 1;
+};
+
+}  // namespace flashscope::kernels

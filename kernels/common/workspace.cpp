@@ -1,0 +1,151 @@
+#include "kernels/common/workspace.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "kernels/common/encode.h"
+#include "sim/error.h"
+#include "sim/schedule/algorithms.h"
+
+namespace flashscope::kernels {
+namespace {
+
+constexpr int kNan = 0xff;                // as every byte: NaN in fp32, fp16 and bf16
+constexpr std::int64_t kAlignment = 256;  // of an allocation, kept by what lies behind its guard zone
+constexpr int kGuardRows = 64;            // more than any tile that could be read past the end by mistake has
+
+std::int64_t round_up(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::int64_t guard_bytes(const TensorShape& shape) { return round_up(std::max<std::int64_t>(1, kGuardRows * shape.pitch())); }
+bool is_input(Tensor tensor) { return tensor == Tensor::Q || tensor == Tensor::K || tensor == Tensor::V; }
+
+std::string out_of_memory(const Schedule& schedule, std::int64_t free_bytes) {
+  // The largest sequence: of queries and keys when they are equally long, else of keys.
+  const auto fits = [&](int seqlen) {
+    AttentionProblem p = schedule.problem();
+    if (p.seqlen_q == p.seqlen_k) p.seqlen_q = seqlen;
+    p.seqlen_k = seqlen;
+    return workspace_bytes(*make_schedule(schedule.algorithm(), p, schedule.tile())) <= free_bytes;
+  };
+  int lo = 0, hi = schedule.problem().seqlen_k;  // fits(lo), not fits(hi)
+  while (hi - lo > 1) {
+    const int middle = lo + (hi - lo) / 2;
+    (fits(middle) ? lo : hi) = middle;
+  }
+  return schedule.algorithm() + " needs " + std::to_string(workspace_bytes(schedule)) + " B of GPU memory, " +
+         std::to_string(free_bytes) + " B are free; the largest --seqlen that fits is " + std::to_string(lo);
+}
+
+void check_shape(const char* name, const Array& array, const TensorShape& shape) {
+  if (array.heads == shape.heads && array.rows == shape.rows && array.cols == shape.cols &&
+      array.values.size() == static_cast<std::size_t>(shape.heads) * static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols))
+    return;
+  const auto text = [](int heads, int rows, int cols) {
+    return std::to_string(heads) + " x " + std::to_string(rows) + " x " + std::to_string(cols);
+  };
+  throw Error(ErrorKind::input, std::string(name) + ": found heads x rows x columns " +
+                                    text(array.heads, array.rows, array.cols) + ", expected " +
+                                    text(shape.heads, shape.rows, shape.cols));
+}
+
+}  // namespace
+
+std::int64_t workspace_bytes(const Schedule& schedule) {
+  std::int64_t bytes = 0;
+  for (Tensor tensor : schedule.tensors()) {
+    const TensorShape shape = shape_of(tensor, schedule.problem());
+    bytes += 2 * guard_bytes(shape) + round_up(shape.bytes());
+  }
+  return bytes;
+}
+
+void check_memory(const Schedule& schedule, std::int64_t free_bytes) {
+  if (workspace_bytes(schedule) > free_bytes) throw Error(ErrorKind::resource, out_of_memory(schedule, free_bytes));
+}
+
+Workspace::Buffer::Buffer(DeviceMemory& memory_, std::int64_t guard_, std::int64_t bytes_)
+    : memory(&memory_), guard(guard_), bytes(bytes_) {
+  whole = static_cast<unsigned char*>(memory->allocate(padded_bytes()));
+}
+Workspace::Buffer::~Buffer() {
+  if (whole) memory->release(whole);
+}
+Workspace::Buffer& Workspace::Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(memory, other.memory);
+  std::swap(whole, other.whole);
+  std::swap(guard, other.guard);
+  std::swap(bytes, other.bytes);
+  return *this;
+}
+std::int64_t Workspace::Buffer::padded_bytes() const { return 2 * guard + round_up(bytes); }
+
+Workspace::Workspace(const Schedule& schedule, const AttentionInputs& inputs, DeviceMemory& memory)
+    : m_memory(memory), m_problem(schedule.problem()), m_tensors(schedule.tensors()) {
+  check_shape("q", inputs.q, shape_of(Tensor::Q, m_problem));
+  check_shape("k", inputs.k, shape_of(Tensor::K, m_problem));
+  check_shape("v", inputs.v, shape_of(Tensor::V, m_problem));
+  check_memory(schedule, memory.free_bytes());
+  for (Tensor tensor : m_tensors) {
+    const TensorShape shape = shape_of(tensor, m_problem);
+    buffer(tensor) = Buffer(memory, guard_bytes(shape), shape.bytes());
+    if (!buffer(tensor).whole) throw Error(ErrorKind::resource, out_of_memory(schedule, memory.free_bytes()));
+    memory.fill(buffer(tensor).whole, kNan, buffer(tensor).padded_bytes());
+  }
+  const std::pair<Tensor, const Array*> sources[] = {{Tensor::Q, &inputs.q}, {Tensor::K, &inputs.k}, {Tensor::V, &inputs.v}};
+  for (const auto& [tensor, array] : sources) {
+    const std::vector<unsigned char> bytes = encode(m_problem.dtype, array->values);
+    if (!bytes.empty()) memory.copy_in(buffer(tensor).data(), bytes.data(), static_cast<std::int64_t>(bytes.size()));
+  }
+  m_params.q = address(Tensor::Q);
+  m_params.k = address(Tensor::K);
+  m_params.v = address(Tensor::V);
+  m_params.o = address(Tensor::O);
+  m_params.s = address(Tensor::S);
+  m_params.p = address(Tensor::P);
+  m_params.lse = static_cast<float*>(address(Tensor::LSE));
+  m_params.m = static_cast<float*>(address(Tensor::M));
+  m_params.l = static_cast<float*>(address(Tensor::L));
+  m_params.mask = m_problem.mask();
+  m_params.heads = m_problem.heads;
+  m_params.kv_heads = m_problem.kv_heads;
+  m_params.head_dim = m_problem.head_dim;
+  m_params.softmax_scale = static_cast<float>(m_problem.scale());
+}
+
+void Workspace::reset_outputs() {
+  for (Tensor tensor : m_tensors)
+    if (!is_input(tensor)) m_memory.fill(buffer(tensor).data(), kNan, buffer(tensor).bytes);
+}
+
+void Workspace::check_guards() const {
+  for (Tensor tensor : m_tensors) {
+    const Buffer& b = buffer(tensor);
+    const std::int64_t after = b.guard + b.bytes;
+    const std::pair<std::int64_t, std::int64_t> zones[] = {{0, b.guard}, {after, b.padded_bytes() - after}};
+    for (const auto& [start, bytes] : zones) {
+      std::vector<unsigned char> zone(static_cast<std::size_t>(bytes));
+      m_memory.copy_out(zone.data(), b.whole + start, bytes);
+      for (std::size_t n = 0; n < zone.size(); ++n)
+        if (zone[n] != kNan)
+          throw Error(ErrorKind::internal,
+                      std::string("a kernel wrote outside ") + name_of(tensor) + ": " +
+                          (start == 0 ? std::to_string(zone.size() - n) + " B before its start"
+                                      : std::to_string(n) + " B after its end") +
+                          "; its results cannot be trusted");
+    }
+  }
+}
+
+AttentionOutputs Workspace::outputs() const {
+  const auto fetch = [&](Tensor tensor, DType dtype) {
+    const TensorShape shape = shape_of(tensor, m_problem);
+    Array array(shape.heads, shape.rows, shape.cols);
+    std::vector<unsigned char> bytes(static_cast<std::size_t>(shape.bytes()));
+    if (!bytes.empty()) m_memory.copy_out(bytes.data(), buffer(tensor).data(), shape.bytes());
+    array.values = decode(dtype, bytes.data(), array.values.size());
+    return array;
+  };
+  return {fetch(Tensor::O, m_problem.dtype), fetch(Tensor::LSE, DType::fp32)};
+}
+
+}  // namespace flashscope::kernels

@@ -1,0 +1,35 @@
+// The rungs that are built, as a visible list: for each algorithm, where its kernels are.
+#pragma once
+#include <string>
+
+#include "sim/problem.h"
+
+namespace flashscope::kernels {
+
+/// A __global__ function with the signature (KernelParams, Observer), for cudaLaunchKernel and cudaFuncGetAttributes:
+/// kernel number `kernel` of the schedule's list, NoObserver or (logged) OpLog. nullptr where it is not built.
+using KernelFunction = const void* (*)(int kernel, DType dtype, int head_dim, bool logged);
+
+const void* three_pass_naive_kernel(int kernel, DType dtype, int head_dim, bool logged);  // 01
+const void* three_pass_kernel(int kernel, DType dtype, int head_dim, bool logged);        // 02
+const void* flash_v1_kernel(int kernel, DType dtype, int head_dim, bool logged);          // 04
+const void* flash_v2_kernel(int kernel, DType dtype, int head_dim, bool logged);          // 05
+
+/// The dispatcher of an algorithm, or nullptr where it has no rung.
+inline KernelFunction rung_of(const std::string& algorithm) {
+  struct Rung {
+    const char* algorithm;
+    KernelFunction function;
+  };
+  static constexpr Rung rungs[] = {
+      {"three_pass_naive", three_pass_naive_kernel},
+      {"three_pass", three_pass_kernel},
+      {"flash_v1", flash_v1_kernel},
+      {"flash_v2", flash_v2_kernel},
+  };
+  for (const Rung& rung : rungs)
+    if (algorithm == rung.algorithm) return rung.function;
+  return nullptr;
+}
+
+}  // namespace flashscope::kernels

@@ -1,0 +1,134 @@
+// Laws of every rung: right on random problems, the same in every run, does what its schedule says, spills nothing.
+#include <chrono>
+
+#include "gpu_support.h"
+#include "kernels/common/facts.h"
+
+namespace flashscope::kernels {
+namespace {
+
+int pick(std::mt19937& random, std::initializer_list<int> values) {
+  return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
+}
+
+AttentionProblem random_gpu_problem(std::mt19937& random) {
+  AttentionProblem p;
+  p.batch = pick(random, {1, 1, 2, 3});
+  p.kv_heads = pick(random, {1, 1, 2, 3});
+  p.heads = p.kv_heads * pick(random, {1, 2, 4});
+  p.seqlen_q = pick(random, {1, 7, 31, 32, 33, 63, 64, 65, 100, 129, 257});
+  p.seqlen_k = pick(random, {1, 7, 31, 32, 33, 63, 64, 65, 100, 129, 257, 333});
+  p.head_dim = pick(random, {1, 2, 7, 8, 20, 24, 32, 40, 64, 72, 80, 96, 100, 128, 200, 256});
+  p.dtype = static_cast<DType>(pick(random, {1, 2, 3}));
+  switch (pick(random, {0, 1, 2})) {
+    case 1: p.causal = true; break;
+    case 2:
+      p.window_left = pick(random, {-1, 0, 3, 40});
+      p.window_right = pick(random, {-1, 0, 5, 64, INT32_MAX});
+      break;
+  }
+  if (random() % 8 == 0) p.softmax_scale = random() % 2 ? -0.3 : 1;
+  return p;
+}
+
+TEST_CASE("every rung is right on 200 random problems") {
+  const std::uint32_t seed = fresh_seed();
+  MESSAGE("FLASHSCOPE_SEED=", seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 200; ++round) {
+    const AttentionProblem p = random_gpu_problem(random);
+    const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
+    for (const std::string& rung : rungs()) check_rung(rung, p, inputs);
+  }
+}
+
+TEST_CASE("long rows: on chip up to the limit, read twice above it") {
+  for (int seqlen_k : {1000, 3333, kSoftmaxRowLimit, kSoftmaxRowLimit + 1, 20000})
+    for (DType dtype : {DType::fp32, DType::bf16}) {
+      AttentionProblem p;
+      p.heads = p.kv_heads = 1;
+      p.seqlen_q = 70;
+      p.seqlen_k = seqlen_k;
+      p.head_dim = 40;
+      p.dtype = dtype;
+      p.window_right = 5;
+      const AttentionInputs inputs = seeded_inputs(p, 7);
+      for (const std::string& rung : rungs()) check_rung(rung, p, inputs);
+    }
+}
+
+TEST_CASE("twenty runs give the same bits") {
+  for (DType dtype : {DType::fp32, DType::bf16}) {
+    AttentionProblem p;
+    p.heads = 4;
+    p.kv_heads = 2;
+    p.seqlen_q = p.seqlen_k = 1000;
+    p.causal = true;
+    p.dtype = dtype;
+    const AttentionInputs inputs = seeded_inputs(p, 11);
+    for (const std::string& rung : rungs()) {
+      const auto schedule = make_schedule(rung, p);
+      const AttentionOutputs first = device().run(*schedule, inputs);
+      for (int run = 1; run < 20; ++run) {
+        const AttentionOutputs again = device().run(*schedule, inputs);
+        CAPTURE(rung);
+        CHECK(again.o.values == first.o.values);
+        CHECK(again.lse.values == first.lse.values);
+      }
+    }
+  }
+}
+
+TEST_CASE("a kernel's log is its schedule, operation by operation") {
+  std::mt19937 random(fresh_seed());
+  for (int round = 0; round < 30; ++round) {
+    AttentionProblem p = random_gpu_problem(random);
+    p.head_dim = pick(random, {1, 7, 24, 32, 40, 64});
+    p.dtype = round % 2 ? DType::fp32 : DType::bf16;
+    if (round == 0) p.seqlen_k = 0;
+    const AttentionInputs inputs = seeded_inputs(p, 1);
+    for (const std::string& rung : rungs()) {
+      const auto schedule = make_schedule(rung, p);
+      const std::vector<LoggedOp> expected = expected_log(*schedule), log = device().log(*schedule, inputs);
+      INFO(rung, ": ", text_of(p));
+      CHECK(log.size() == expected.size());
+      for (std::size_t n = 0; n < std::min(log.size(), expected.size()); ++n)
+        if (!(log[n] == expected[n])) {
+          const auto text = [](const LoggedOp& op) {
+            std::string s = "kernel " + std::to_string(op.kernel) + " cta " + std::to_string(op.cta) + " " + name_of(op.op) +
+                            " " + name_of(op.tensor);
+            for (std::int64_t x : {std::int64_t{op.head}, std::int64_t{op.row}, std::int64_t{op.rows},
+                                   std::int64_t{op.col}, std::int64_t{op.cols}, std::int64_t{op.depth}, op.bytes})
+              s += " " + std::to_string(x);
+            return s;
+          };
+          FAIL_CHECK("operation ", n, ": logged ", text(log[n]), ", the schedule says ", text(expected[n]));
+          break;
+        }
+    }
+  }
+}
+
+TEST_CASE("no rung spills a register, and the occupancy is the one the schedule implies") {
+  const int capability = device().info().compute_capability;
+  for (const std::string& rung : rungs())
+    for (DType dtype : {DType::fp32, DType::fp16, DType::bf16})
+      for (int head_dim : {32, 64, 128, 256}) {
+        AttentionProblem p;
+        p.dtype = dtype;
+        p.head_dim = head_dim;
+        const auto schedule = make_schedule(rung, p);
+        for (int k = 0; k < static_cast<int>(schedule->kernels().size()); ++k) {
+          const KernelLaunch& kernel = schedule->kernels()[static_cast<std::size_t>(k)];
+          const KernelFacts facts = kernel_facts(*schedule, k);
+          CAPTURE(kernel.name);
+          CAPTURE(head_dim);
+          CAPTURE(name_of(dtype));
+          CHECK(facts.local_bytes_per_thread == 0);
+          if (capability == 90) CHECK(facts.registers_per_thread == kernel.resources.registers_per_thread);
+        }
+      }
+}
+
+}  // namespace
+}  // namespace flashscope::kernels
