@@ -53,6 +53,7 @@ struct Desk {
 
   /// Moves the mouse over the window until the widget of this name is under it.
   bool hover(const char* window_name, const char* widget) {
+    frame();
     const ImGuiWindow* window = ImGui::FindWindowByName(window_name);
     if (!window) return false;
     const ImGuiID id = ImHashStr(widget, 0, window->ID);

@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <thread>
 
 #include "sim/error.h"
 #include "viz/app/keys.h"
@@ -295,6 +296,10 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     if (frame.cancel) session.cancel();
   }
   save_window_memory(memory_path, {window.is_minimised() ? memory.place : window.place(), state.theme});
+  // A count of many millions of tiles cannot be interrupted; closing the window does not wait for it.
+  session.cancel();
+  for (int n = 0; n < 20 && session.is_working(); ++n) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  if (session.is_working()) std::_Exit(0);
 }
 
 }  // namespace flashscope::viz

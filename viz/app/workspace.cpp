@@ -1,6 +1,7 @@
 #include "viz/app/workspace.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "viz/core/text.h"
 #include "viz/panels/panels.h"
@@ -36,14 +37,16 @@ FrameResult draw_workspace(const Ui& ui, const Rect& window, const AppState& sta
   result.state = state;
   if (window.empty()) return result;
 
-  const float gap = ui.px(6);
-  const float bottom_h = std::min(ui.px(134), window.h * 0.3f);
+  // Whole pixels, so that neighbours meet.
+  const auto whole = [](float length) { return std::floor(length); };
+  const float gap = std::max(1.0f, whole(ui.px(6)));
+  const float bottom_h = whole(std::min(ui.px(134), window.h * 0.3f));
   const float top_h = window.h - bottom_h - gap;
-  const float left_w = ui.px(190), right_w = ui.px(300);
-  const float caption_h = ui.px(22);
+  const float left_w = whole(ui.px(190)), right_w = whole(ui.px(300));
+  const float caption_h = whole(ui.px(22));
   const float center_x = window.x + left_w + gap;
   const float center_w = window.w - left_w - right_w - 2 * gap;
-  const float stage_w = (center_w - gap) / 2;
+  const float stage_w = whole((center_w - gap) / 2);
 
   ImGui::GetBackgroundDrawList()->AddRectFilled({window.x, window.y}, {window.right(), window.bottom()},
                                                 ui.colors->window);

@@ -60,10 +60,10 @@ struct SlotTrack {
 
 class StageTrace {
  public:
-  /// `spans` are those of the whole run, in the order in which the engine recorded them. Throws Error(internal) when
-  /// they do not add up to the prediction.
+  /// `spans` are those of the whole run, in the order in which the engine recorded them; `before`: those of the run whose
+  /// L2 a warm start finds. Throws Error(internal) when they do not add up to the prediction.
   StageTrace(std::shared_ptr<const Schedule> schedule, const Machine& machine, Start start, Prediction prediction,
-             std::vector<OpSpan> spans);
+             const std::vector<OpSpan>& spans, const std::vector<OpSpan>& before = {});
 
   const Schedule& schedule() const { return *m_schedule; }
   const Machine& machine() const { return m_machine; }
@@ -105,7 +105,7 @@ class StageTrace {
 
  private:
   void make_grids();
-  void replay_cache(const std::vector<OpSpan>& recorded, Start start);
+  void replay_cache(const std::vector<OpSpan>& before, const std::vector<OpSpan>& recorded, Start start);
   void index_touches();
   void index_moved();
   void index_times();
