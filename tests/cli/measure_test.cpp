@@ -36,7 +36,8 @@ class FakeDevice final : public kernels::Device {
     return compute(schedule, inputs);
   }
   kernels::Measurement measure(const Schedule& schedule, const kernels::MeasureOptions& options) override {
-    if (schedule.algorithm() == lost_at) throw Error(ErrorKind::env, "the GPU session is lost; start the program again");
+    if (schedule.algorithm() == lost_at)
+      throw Error(ErrorKind::env, "the GPU session is lost; start the program again");
     if (!right && options.check) throw Error(ErrorKind::verify, schedule.algorithm() + ": O differs at head 0, row 1");
     using Bytes = kernels::Measured<std::int64_t>;
     kernels::Measurement m;
@@ -141,6 +142,27 @@ TEST_CASE("--record adds rows and replaces those of the same setting") {
   CHECK(validated.code == 0);
   CHECK(contains(validated.out, "median"));
   CHECK(Json::parse(run_here({"validate", path, "--json"}).out)["rows"].size() == 2);
+}
+
+TEST_CASE("compare sets a recording's values beside the predicted ones, with the ratio of both") {
+  const Folder folder;
+  const std::string path = folder / "recording.json";
+  REQUIRE(run_here(small({"--algorithm", "flash_v2", "--algorithm", "three_pass", "--record", path}), kWorking).code ==
+          0);
+  const std::vector<std::string> both = {"compare", "--heads", "1", "--seqlen", "256", "--recording", path};
+  const RunResult text = run_here(both);
+  REQUIRE(text.code == 0);
+  CHECK(contains(text.out, "Both recorded on NVIDIA H200, "));
+  CHECK(contains(text.out, "4,000,000 B"));
+  CHECK(contains(text.out, "123.5 µs"));
+  CHECK(contains(text.out, "1.00×"));
+  std::vector<std::string> one = both;
+  one.insert(one.begin() + 1, {"flash_v1", "flash_v2"});
+  const RunResult half = run_here(one);  // flash_v1 was not recorded
+  REQUIRE(half.code == 0);
+  CHECK(contains(half.out, "A the recording of nvidia-h200 has no row for this setting"));
+  CHECK(contains(half.out, "unavailable"));
+  CHECK(run_here({"compare", "--recording", folder / "missing.json"}).code == 3);
 }
 
 TEST_CASE("validate marks what counters cannot resolve, and leaves nothing out") {

@@ -52,8 +52,8 @@ TEST_CASE("F07: attend --out writes the rest where one output fails") {
 }
 
 TEST_CASE("F07: standard output full or closed is exit 7") {
-  for (const char* command : {"simulate --seqlen 64", "simulate --seqlen 64 --json", "compare --seqlen 64", "doctor", "--help",
-                              "--version"}) {
+  for (const char* command : {"simulate --seqlen 64", "simulate --seqlen 64 --json", "compare --seqlen 64", "doctor",
+                              "--help", "--version"}) {
     CAPTURE(command);
     for (const char* where : {" >/dev/full", " >&-"}) {
       const RunResult result = run_binary(std::string(command) + where);

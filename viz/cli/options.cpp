@@ -59,7 +59,8 @@ std::vector<std::string> split(const std::string& text, char separator) {
 void add_value(CLI::App& app, const std::string& name, const std::string& type, const std::string& description,
                std::function<void(const std::string&)> set, const std::string& group) {
   const auto take = [name, type, set = std::move(set)](const CLI::results_t& values) {
-    if (values.size() > 1) throw Error(ErrorKind::usage, name + ": given twice; it takes one value (" + in_words(type) + ")");
+    if (values.size() > 1)
+      throw Error(ErrorKind::usage, name + ": given twice; it takes one value (" + in_words(type) + ")");
     set(values.front());
     return true;
   };
