@@ -69,16 +69,16 @@ void launch(const Schedule& schedule, int kernel, KernelParams params, const OpL
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(std::shared_ptr<DeviceMemory> memory) : m_memory(std::move(memory)) {}
+  explicit CudaDevice(std::shared_ptr<DeviceMemory> memory) : m_memory(std::move(memory)), m_info(read_info()) {}
 
   DeviceInfo info() const override {
     check_alive();
-    return read_info();
+    return read_info();  // clocks change
   }
 
   std::string why_unsupported(const Schedule& schedule) const override {
     if (!m_lost.empty()) return lost_text();
-    return kernels::why_unsupported(schedule, read_info());
+    return kernels::why_unsupported(schedule, m_info);
   }
 
   AttentionOutputs run(const Schedule& schedule, const AttentionInputs& inputs) override {
@@ -164,7 +164,7 @@ class CudaDevice final : public Device {
     if (!m_lost.empty()) throw Error(ErrorKind::env, lost_text());
   }
 
-  DeviceInfo read_info() const {
+  static DeviceInfo read_info() {
     int device = 0;
     check_cuda(cudaGetDevice(&device), "asking for the GPU");
     cudaDeviceProp properties;
@@ -216,6 +216,7 @@ class CudaDevice final : public Device {
   }
 
   std::shared_ptr<DeviceMemory> m_memory;
+  const DeviceInfo m_info;  // its fixed parts: limits and capability
   std::unique_ptr<Bench> m_bench;  // made for the first measurement
   std::string m_lost;              // which kernel took the context with it, and how; empty while all is well
 };
