@@ -43,13 +43,13 @@ L2Cache::Access L2Cache::read(std::int64_t block, std::int64_t bytes, int partit
   return access;
 }
 
-L2Cache::Access L2Cache::write(std::int64_t block, std::int64_t bytes, bool fill) {
+L2Cache::Access L2Cache::write(std::int64_t block, std::int64_t bytes, std::int64_t fill_bytes) {
   Access access;
   m_evictions.clear();
   for (int half = 0; half < m_num; ++half) {  // at home; a copy in the other half is brought up to date where it lies
     const std::int64_t home = key_of(block, half, half), part = half_bytes(bytes, half);
     if (!touch(home)) {
-      if (fill) access.miss_bytes += part;
+      access.miss_bytes += half_bytes(fill_bytes, half);
       insert(home, part, access);
     }
     make_dirty(find(home), access);

@@ -30,9 +30,8 @@ class L2Cache {
 
   /// An SM of `partition` reads or overwrites the whole block `block` of `bytes` bytes.
   Access read(std::int64_t block, std::int64_t bytes, int partition);
-  /// `fill`: the write comes in pieces smaller than a sector, so a block that is not there is fetched first (measured
-  /// on an H200: docs/deviations.md, "Partial sectors").
-  Access write(std::int64_t block, std::int64_t bytes, bool fill = false);
+  /// `fill_bytes` of it must be fetched first when the block is not there (TileOp::fill_bytes).
+  Access write(std::int64_t block, std::int64_t bytes, std::int64_t fill_bytes = 0);
 
   std::int64_t dirty_bytes() const;
   std::int64_t resident_bytes() const;
