@@ -26,8 +26,10 @@ if(FLASHSCOPE_SANITIZE)
 endif()
 
 # The commit stands in --version and in every file written. Asked at configure time; "unknown" outside a checkout.
-execute_process(COMMAND git -C ${CMAKE_SOURCE_DIR} rev-parse --short=12 HEAD
-  OUTPUT_VARIABLE FLASHSCOPE_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+if(NOT FLASHSCOPE_COMMIT)  # may be given: a source archive has no history
+  execute_process(COMMAND git -C ${CMAKE_SOURCE_DIR} rev-parse --short=12 HEAD
+    OUTPUT_VARIABLE FLASHSCOPE_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
 if(NOT FLASHSCOPE_COMMIT)
   set(FLASHSCOPE_COMMIT unknown)
 endif()

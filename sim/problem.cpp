@@ -62,11 +62,12 @@ std::int64_t checked_product(std::initializer_list<std::int64_t> factors) {
 
 void validate(const AttentionProblem& p) {
   check_range("--batch", p.batch, 0, kMaxHeads);
-  check_range("--heads", p.heads, 1, kMaxHeads);
-  check_range("--kv-heads", p.kv_heads, 1, kMaxHeads);
-  if (p.heads % p.kv_heads != 0)
-    throw Error(ErrorKind::usage, "--heads " + std::to_string(p.heads) + " is not a multiple of --kv-heads " +
-                                      std::to_string(p.kv_heads) + "; every KV head serves the same number of heads");
+  // One text for every fault of the two counts, before either divides anything.
+  const bool in_range = p.heads >= 1 && p.heads <= kMaxHeads && p.kv_heads >= 1 && p.kv_heads <= kMaxHeads;
+  if (!in_range || p.heads % p.kv_heads != 0)
+    throw Error(ErrorKind::usage, "--heads " + std::to_string(p.heads) + " and --kv-heads " +
+                                      std::to_string(p.kv_heads) + ": both must be in 1 … " +
+                                      std::to_string(kMaxHeads) + ", and --heads a multiple of --kv-heads");
   check_range("--seqlen-q", p.seqlen_q, 0, kMaxSeqlen);
   check_range("--seqlen-k", p.seqlen_k, 0, kMaxSeqlen);
   check_range("--head-dim", p.head_dim, 1, kMaxHeadDim);

@@ -5,6 +5,9 @@
 // E is the largest error that plain attention in the same precision makes anywhere in the tensor, ulp the spacing of
 // the output's dtype at the reference value. So a result may be twice as wrong as what everybody accepts, plus two
 // units in the last place, and no absolute number has to fit every dtype and magnitude.
+//
+// Limit: E is the largest of many errors. In fp32, where nothing but the order of additions differs, a tensor of a
+// handful of elements can have E = 0 by luck and fail a good result; check tensors of some hundred elements or more.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -21,8 +24,8 @@ struct Verification {
                                      // number, or an infinity that should not be one
   std::int64_t nonfinite = 0;        // elements that are not finite where the reference is
   std::int64_t first_nonfinite = -1;  // index of the first of them in `values`, or -1
-  std::int64_t first_bad = -1;        // index of the first element outside its tolerance, or -1
-  std::string worst;                  // element that took the largest share: "head 3, row 17, column 5"; "" when passed
+  std::int64_t first_bad = -1;       // index of the first element outside its tolerance, or -1
+  std::string worst;                 // element that took the largest share: "head 3, row 17, column 5"; "" when passed
 };
 
 /// Compares element by element. `same_precision` is the yardstick E comes from: same_precision_attention(), or for

@@ -48,7 +48,7 @@ void check_everywhere(AttentionProblem p, const AttentionInputs& inputs, const s
     p.dtype = dtype;
     for (const Algorithm& algorithm : algorithms())
       for (TileShape tile : tiles()) {
-        CAPTURE(name_of(dtype));
+        CAPTURE(std::string(name_of(dtype)));
         CAPTURE(tile.br);
         CAPTURE(tile.bc);
         const AttentionOutputs out = compute(*make_schedule(algorithm.name, p, tile), inputs);

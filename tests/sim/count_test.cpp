@@ -51,7 +51,7 @@ TEST_CASE("counted bytes equal the closed form on random problems, and FLOPs of 
   std::mt19937 random(20261129);
   for (int round = 0; round < 400; ++round) {
     const AttentionProblem p = random_problem(random);
-    const TileShape tile = random_tile(random);
+    const TileShape tile = random_tile(p, random);
     for (const Algorithm& algorithm : algorithms()) {
       const auto schedule = make_schedule(algorithm.name, p, tile);
       const KernelCount total = count(*schedule).total;
@@ -83,7 +83,7 @@ TEST_CASE("collapsing like tiles changes nothing") {
   std::mt19937 random(7);
   for (int round = 0; round < 150; ++round) {
     const AttentionProblem p = random_problem(random);
-    const TileShape tile = random_tile(random);
+    const TileShape tile = random_tile(p, random);
     for (const Algorithm& algorithm : algorithms()) {
       const auto schedule = make_schedule(algorithm.name, p, tile);
       const Count collapsed = count(*schedule);

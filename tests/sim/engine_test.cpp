@@ -38,7 +38,7 @@ TEST_CASE("laws of a run on random problems") {
   const Machine machine = test_machine();
   for (int round = 0; round < 60; ++round) {
     const AttentionProblem p = random_problem(random);
-    const TileShape tile = random_tile(random);
+    const TileShape tile = random_tile(p, random);
     for (const Algorithm& algorithm : algorithms()) {
       const auto schedule = make_schedule(algorithm.name, p, tile);
       CAPTURE(algorithm.name);
@@ -108,7 +108,7 @@ TEST_CASE("a folded program unfolds to the walk") {
   for (int round = 0; round < 100; ++round) {
     AttentionProblem p = random_problem(random);
     p.head_dim = 64;  // rows of whole sectors, so that runs fold
-    const TileShape tile = random_tile(random);
+    const TileShape tile = random_tile(p, random);
     for (const Algorithm& algorithm : algorithms()) {
       const auto schedule = make_schedule(algorithm.name, p, tile);
       for (int k = 0; k < static_cast<int>(schedule->kernels().size()); ++k) {

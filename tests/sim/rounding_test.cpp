@@ -31,7 +31,7 @@ std::vector<double> finite_values(int exponent_bits, int fraction_bits, bool has
 }
 
 void check_every_value(DType dtype, const std::vector<double>& values) {
-  CAPTURE(name_of(dtype));
+  CAPTURE(std::string(name_of(dtype)));
   int wrong = 0;  // one CHECK at the end: half a million assertions would take longer than the work
   const auto expect = [&](double x, double right) {
     wrong += !(round_to(dtype, x) == right && round_to(dtype, -x) == -right);

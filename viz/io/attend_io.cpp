@@ -146,8 +146,7 @@ Array keep_of(const UserTensor& mask, const AttentionProblem& problem) {
     if (mask.values[i] != 0 && mask.values[i] != 1)
       bad_input(mask.place + ": element " + std::to_string(i) + " is " + number_text(mask.values[i]) +
                 "; a mask holds 1 (keep) and 0, or true and false");
-  if (mask.values.empty()) return {};
-  if (mask.batch == 1 && mask.heads == 1) {
+  if (mask.values.empty() || (mask.batch == 1 && mask.heads == 1)) {
     Array keep(1, problem.seqlen_q, problem.seqlen_k);
     keep.values = mask.values;
     return keep;
@@ -178,6 +177,7 @@ AttendInput assembled(UserTensor q, UserTensor k, UserTensor v, const UserTensor
   input.inputs.q = array_of(q, p.num_heads(), p.seqlen_q, p.head_dim);
   input.inputs.k = array_of(k, p.num_kv_heads(), p.seqlen_k, p.head_dim);
   input.inputs.v = array_of(v, p.num_kv_heads(), p.seqlen_k, p.head_dim);
+  p.dense_mask = mask != nullptr;
   if (mask) input.inputs.keep = keep_of(*mask, p);
   return input;
 }

@@ -135,17 +135,20 @@ AttentionProblem problem_from_json(const Json& object, const std::string& place)
   return p;
 }
 
+Json tile_to_json(const TileShape& tile) {
+  Json object = {{"br", tile.br}, {"bc", tile.bc}, {"stages", tile.stages}};
+  if (tile.backward_keys) object["kv_order"] = "backward";
+  return object;
+}
+
 Json prediction_to_json(const Schedule& schedule, const Machine& machine, Start start, const Prediction& prediction) {
-  const TileShape& tile = schedule.tile();
   const Numbers run = numbers_of(prediction);
   Json document;
   document["algorithm"] = schedule.algorithm();
   document["pass"] = "forward";
   document["problem"] = problem_to_json(schedule.problem());
-  document["tile"] = {{"br", tile.br},
-                      {"bc", tile.bc},
-                      {"stages", tile.stages},
-                      {"ctas_per_sm", fewest_ctas_per_sm(prediction)}};
+  document["tile"] = tile_to_json(schedule.tile());
+  document["tile"]["ctas_per_sm"] = fewest_ctas_per_sm(prediction);
   document["gpu"] = machine.name;
   document["start"] = name_of(start);
   document["flops"] = run.count.flops;

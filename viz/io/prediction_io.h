@@ -12,6 +12,9 @@ Json problem_to_json(const AttentionProblem& problem);
 /// The inverse. Validates the problem; Error(input) beginning with `place`.
 AttentionProblem problem_from_json(const Json& object, const std::string& place);
 
+/// {"br", "bc", "stages"}, and "kv_order": "backward" where key tiles are visited last to first.
+Json tile_to_json(const TileShape& tile);
+
 /// The document of `simulate --json`, keys in the order of docs/file-formats.md. Bytes and counts are exact integers.
 /// tile.ctas_per_sm is that of the kernel with the fewest.
 Json prediction_to_json(const Schedule& schedule, const Machine& machine, Start start, const Prediction& prediction);

@@ -65,7 +65,7 @@ Json row_to_json(const RecordingRow& row) {
   object["algorithm"] = row.algorithm;
   object["pass"] = row.pass;
   object["problem"] = problem_to_json(row.problem);
-  object["tile"] = {{"br", row.tile.br}, {"bc", row.tile.bc}, {"stages", row.tile.stages}};
+  object["tile"] = tile_to_json(row.tile);
   object["start"] = name_of(row.start);
   object["o"] = verification_to_json(m.o);
   object["lse"] = verification_to_json(m.lse);
@@ -93,6 +93,12 @@ RecordingRow row_from_json(const Json& object, const std::string& place) {
     return static_cast<int>(integer_member(tile, key, 1, hi, place + ".tile"));
   };
   row.tile = {side("br", 1024), side("bc", 1024), side("stages", 8)};
+  if (tile.contains("kv_order")) {
+    const std::string order = string_member(tile, "kv_order", place + ".tile");
+    if (order != "forward" && order != "backward")
+      throw Error(ErrorKind::input, place + ".tile.kv_order: \"" + order + "\" is not one of forward, backward");
+    row.tile.backward_keys = order == "backward";
+  }
   const std::string start = string_member(object, "start", place);
   try {
     row.start = start_from_name(start);

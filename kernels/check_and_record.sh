@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# On a machine with a GPU: build, run the GPU tests, look for bad accesses, and record the problems of
+# recordings/problems.json. Takes a few minutes.
+#   kernels/check_and_record.sh OUT_DIR [build|test|sanitize|record ...]   (default: all four)
+set -uo pipefail
+cd "$(dirname "$0")/.."
+out=${1:?where to put logs and the recording}
+shift
+steps=${*:-build test sanitize record}
+status=0
+
+step() {
+  echo "== $1"
+  shift
+  local begin=$SECONDS
+  "$@" || { echo "   failed ($?)"; status=1; }
+  echo "   $((SECONDS - begin)) s"
+}
+
+build() {
+  cmake --preset cuda -DCMAKE_CUDA_ARCHITECTURES=90a-real ${COMMIT:+-DFLASHSCOPE_COMMIT=$COMMIT} >"$out/configure.log" 2>&1 || { tail -20 "$out/configure.log"; return 1; }
+  cmake --build --preset cuda ${TARGETS:+--target $TARGETS} >"$out/build.log" 2>&1 || { grep -E 'error|FAILED' "$out/build.log" | head -20; return 1; }
+}
+test_gpu() { build/cuda/bin/test_gpu >"$out/test_gpu.log" 2>&1; local rc=$?; tail -25 "$out/test_gpu.log"; return $rc; }
+sanitize() {
+  compute-sanitizer --tool memcheck --error-exitcode 9 build/cuda/bin/test_gpu --source-file="*cases_test*" >"$out/memcheck.log" 2>&1
+  local rc=$?
+  tail -5 "$out/memcheck.log"
+  return $rc
+}
+record() {
+  build/cuda/bin/flashscope measure --problems kernels/recordings/problems.json --record "$out/recording.json" >"$out/measure.txt" 2>"$out/measure.err"
+  local rc=$?
+  tail -3 "$out/measure.err"
+  build/cuda/bin/flashscope validate "$out/recording.json" | tee "$out/validate.txt"
+  return $rc
+}
+
+for s in $steps; do
+  case $s in
+    build) step build build ;;
+    test) step "GPU tests" test_gpu ;;
+    sanitize) step memcheck sanitize ;;
+    record) step record record ;;
+  esac
+done
+exit $status

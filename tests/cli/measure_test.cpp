@@ -1,0 +1,195 @@
+// flashscope measure and doctor with a GPU of the test's own: refused counters, failed checks, recordings.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/support.h"
+
+namespace flashscope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A GPU that answers at once.
+class FakeDevice final : public kernels::Device {
+ public:
+  bool counters = true, right = true;
+  std::string unsupported;  // algorithm that it cannot run
+  std::string lost_at;      // algorithm at which the device is lost
+
+  kernels::DeviceInfo info() const override {
+    kernels::DeviceInfo info;
+    info.name = "NVIDIA H200";
+    info.compute_capability = 90;
+    info.num_sms = 132;
+    info.driver_version = "1.2";
+    info.cuda_version = "13.0";
+    info.sm_clock_mhz = kernels::Measured<double>::of(1980);
+    info.memory_clock_mhz = kernels::Measured<double>::of(3201);
+    return info;
+  }
+  std::string why_unsupported(const Schedule& schedule) const override {
+    return schedule.algorithm() == unsupported ? "this rung needs another GPU" : "";
+  }
+  AttentionOutputs run(const Schedule& schedule, const AttentionInputs& inputs) override {
+    return compute(schedule, inputs);
+  }
+  kernels::Measurement measure(const Schedule& schedule, const kernels::MeasureOptions& options) override {
+    if (schedule.algorithm() == lost_at) throw Error(ErrorKind::env, "the GPU session is lost; start the program again");
+    if (!right && options.check) throw Error(ErrorKind::verify, schedule.algorithm() + ": O differs at head 0, row 1");
+    using Bytes = kernels::Measured<std::int64_t>;
+    kernels::Measurement m;
+    m.o.passed = m.lse.passed = true;
+    m.time_us = kernels::Measured<double>::of(123.5);
+    m.launches = options.launches;
+    m.sm_clock_mhz = kernels::Measured<double>::of(1980);
+    const Bytes answer = counters ? Bytes::of(4'000'000) : Bytes::unavailable("no permission (host setting): ask the host");
+    m.sm_read_bytes = m.sm_write_bytes = m.hbm_read_bytes = m.hbm_write_bytes = m.hbm_write_floor_bytes = answer;
+    return m;
+  }
+  std::vector<kernels::LoggedOp> log(const Schedule&, const AttentionInputs&) override { return {}; }
+};
+
+template <class Change>
+OpenDevice fake(Change change) {
+  return [change]() -> std::unique_ptr<kernels::Device> {
+    auto device = std::make_unique<FakeDevice>();
+    change(*device);
+    return device;
+  };
+}
+
+const OpenDevice kWorking = fake([](FakeDevice&) {});
+const OpenDevice kNoCounters = fake([](FakeDevice& d) { d.counters = false; });
+
+std::vector<std::string> small(std::vector<std::string> more) {
+  more.insert(more.begin(), {"measure", "--heads", "1", "--seqlen", "256"});
+  return more;
+}
+
+TEST_CASE("predicted stands beside measured") {
+  const RunResult result = run_here(small({"--algorithm", "flash_v2"}), kWorking);
+  CHECK(result.code == 0);
+  CHECK(contains(result.out, "4,000,000 B"));
+  CHECK(contains(result.out, "123.5 µs"));
+  CHECK(contains(result.out, "SM reads"));
+}
+
+TEST_CASE("C01: refused counters leave the time, give no number, and fail only where they were required") {
+  RunResult result = run_here(small({"--algorithm", "flash_v2"}), kNoCounters);
+  CHECK(result.code == 0);
+  CHECK(contains(result.out, "123.5 µs"));
+  CHECK(contains(result.out, "unavailable"));
+  CHECK(contains(result.out, "no permission (host setting)"));
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);)
+    if (contains(line, "unavailable")) CHECK_FALSE(contains(line, "%"));
+
+  result = run_here(small({"--algorithm", "flash_v2", "--json"}), kNoCounters);
+  const Json row = Json::parse(result.out)["rows"][0];
+  CHECK(row["measured"]["time_us"] == 123.5);
+  CHECK(row["measured"]["hbm_read_bytes"] == "unavailable (no permission (host setting): ask the host)");
+
+  result = run_here(small({"--algorithm", "flash_v2", "--require-counters"}), kNoCounters);
+  CHECK(result.code == 4);
+  CHECK(contains(result.err, "no permission (host setting)"));
+  CHECK(contains(result.out, "123.5 µs"));
+  CHECK(run_here(small({"--algorithm", "flash_v2", "--require-counters"}), kWorking).code == 0);
+}
+
+TEST_CASE("a failed verification is exit 8, the other rungs are still measured") {
+  const RunResult result = run_here(small({}), fake([](FakeDevice& d) { d.right = false; }));
+  CHECK(result.code == 8);
+  CHECK(contains(result.err, "O differs"));
+}
+
+TEST_CASE("a rung that cannot run is an error when asked for, and a line among all") {
+  const OpenDevice device = fake([](FakeDevice& d) { d.unsupported = "flash_v1"; });
+  RunResult result = run_here(small({"--algorithm", "flash_v1"}), device);
+  CHECK(result.code == 5);
+  CHECK(contains(result.err, "needs another GPU"));
+  result = run_here(small({}), device);
+  CHECK(result.code == 0);
+  CHECK(contains(result.out, "needs another GPU"));
+  CHECK(contains(result.out, "flash_v2"));
+}
+
+TEST_CASE("E03: a lost device ends the run with its own message") {
+  const RunResult result = run_here(small({}), fake([](FakeDevice& d) { d.lost_at = "three_pass"; }));
+  CHECK(result.code == 4);
+  CHECK(contains(result.err, "session is lost"));
+  CHECK_FALSE(contains(result.out, "flash_v2"));
+}
+
+TEST_CASE("without a GPU measure is exit 4") {
+  const RunResult result = run_here(small({}));
+  CHECK(result.code == 4);
+  CHECK(is_one_line_error(result));
+}
+
+TEST_CASE("--record adds rows and replaces those of the same setting") {
+  const Folder folder;
+  const std::string path = folder / "recording.json";
+  REQUIRE(run_here(small({"--algorithm", "flash_v2", "--record", path}), kWorking).code == 0);
+  REQUIRE(run_here(small({"--algorithm", "three_pass", "--record", path}), kWorking).code == 0);
+  REQUIRE(run_here(small({"--algorithm", "flash_v2", "--record", path}), kWorking).code == 0);
+  const Json recording = Json::parse(read_file(path));
+  CHECK(recording["rows"].size() == 2);
+  // It is what validate reads.
+  const RunResult validated = run_here({"validate", path});
+  CHECK(validated.code == 0);
+  CHECK(contains(validated.out, "median"));
+  CHECK(Json::parse(run_here({"validate", path, "--json"}).out)["rows"].size() == 2);
+  CHECK(contains(run_here({"validate", path, "--csv"}).out, "below counter resolution"));
+}
+
+TEST_CASE("a recording that cannot be read is not overwritten") {
+  const Folder folder;
+  for (const char* text : {"{\"rows\": [", "[]", "", "not json"}) {
+    write_file(folder / "bad.json", text);
+    const RunResult result = run_here(small({"--algorithm", "flash_v2", "--record", folder / "bad.json"}), kWorking);
+    CHECK(result.code == 3);
+    CHECK(read_file(folder / "bad.json") == text);
+  }
+  CHECK(run_here(small({"--algorithm", "flash_v2", "--record", folder / "no/file.json"}), kWorking).code == 7);
+}
+
+TEST_CASE("--problems runs a list, and a mistake in it is named by place before anything runs") {
+  const Folder folder;
+  write_file(folder / "list.json", R"([{"heads": 1, "seqlen": 128, "algorithms": ["flash_v2", "three_pass"]},
+                                       {"heads": 2, "kv_heads": 1, "seqlen": 64, "causal": true, "algorithms": ["flash_v2"]}])");
+  const RunResult result = run_here({"measure", "--problems", folder / "list.json", "--json"}, kWorking);
+  REQUIRE(result.code == 0);
+  const Json rows = Json::parse(result.out)["rows"];
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[2]["problem"]["causal"] == true);
+  CHECK(rows[2]["problem"]["kv_heads"] == 1);
+  CHECK(contains(result.err, "[3/3]"));
+  for (const char* bad : {R"([{"heads": 1}, {"seqlen": -1}])", R"([{"colour": 1}])", R"([3])", R"({})",
+                          R"([{"algorithms": ["flash_v9"]}])", R"([{"heads": 5, "kv_heads": 2}])"}) {
+    write_file(folder / "list.json", bad);
+    const RunResult refused = run_here({"measure", "--problems", folder / "list.json"}, kWorking);
+    CAPTURE(bad);
+    CHECK(refused.code == 3);
+    CHECK(contains(refused.err, "list.json"));
+    CHECK(refused.out.empty());
+  }
+}
+
+TEST_CASE("doctor says what counters and kernels do here") {
+  CHECK(contains(run_here({"doctor"}, kWorking).out, "passed their self-test"));
+  const RunResult refused = run_here({"doctor"}, kNoCounters);
+  CHECK(refused.code == 0);
+  CHECK(contains(refused.out, "no permission (host setting)"));
+  CHECK(run_here({"doctor"}).code == 0);
+}
+
+TEST_CASE("attend --device gpu asks the GPU") {
+  const RunResult result =
+      run_here({"attend", FLASHSCOPE_TEST_DATA "/online_softmax_example.json", "--device", "gpu", "--json"}, kWorking);
+  REQUIRE(result.code == 0);
+  CHECK(Json::parse(result.out)["device"] == "gpu");
+}
+
+}  // namespace
+}  // namespace flashscope

@@ -1,0 +1,158 @@
+// flashscope simulate: the contract of its JSON, the counts the literature gives, sweeps and traces.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/support.h"
+
+namespace flashscope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json simulate_json(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"simulate", "--json"});
+  const RunResult result = run_here(arguments);
+  REQUIRE(result.code == 0);
+  REQUIRE(result.err.empty());
+  return Json::parse(result.out);
+}
+
+const std::vector<std::string> kPaper = {"--heads", "1",  "--seqlen", "1024", "--head-dim", "64",
+                                         "--dtype", "fp16", "--br",   "64",   "--bc",       "64"};
+
+std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST_CASE("simulate --json of the reference problem, key by key and in order") {
+  Json got = simulate_json(with(kPaper, {"--algorithm", "flash_v2"}));
+  CHECK(got["time_us"].get<double>() > 0);
+  CHECK(got["tile"]["ctas_per_sm"].get<int>() >= 1);
+  const double time = got["time_us"].get<double>();
+  CHECK(got["kernels"][0]["time_us"].get<double>() == doctest::Approx(time));
+  for (Json* object : {&got, &got["kernels"][0]}) {
+    if (object->contains("time_us")) (*object)["time_us"] = 0;
+    if (object->contains("ctas_per_sm")) (*object)["ctas_per_sm"] = 0;
+  }
+  got["tile"]["ctas_per_sm"] = 0;
+  const Json kernel = got["kernels"][0];
+  got.erase("kernels");
+  const Json expected = Json::parse(R"({
+    "algorithm":"flash_v2","pass":"forward",
+    "problem":{"batch":1,"heads":1,"kv_heads":1,"seqlen_q":1024,"seqlen_k":1024,"head_dim":64,"dtype":"fp16",
+               "causal":false,"window":[-1,-1],"block_mask":null,"scale":0.125},
+    "tile":{"br":64,"bc":64,"stages":1,"ctas_per_sm":0},"gpu":"nvidia-h200","start":"cold",
+    "flops":268435456,"flops_executed":268435456,"exps":1064960,"peak_memory_bytes":528384,"time_us":0,
+    "sm_read_bytes":4325376,"sm_write_bytes":135168,"sm_sector_read_bytes":4325376,"sm_sector_write_bytes":135168,
+    "hbm_read_bytes":393216,"hbm_write_bytes":0,"hbm_dirty_bytes":135168,
+    "paper_bytes":4456448,"compulsory_bytes":524288,
+    "tensors":{
+      "Q":{"sm_read_bytes":131072,"sm_write_bytes":0,"hbm_read_bytes":131072,"hbm_write_bytes":0},
+      "K":{"sm_read_bytes":2097152,"sm_write_bytes":0,"hbm_read_bytes":131072,"hbm_write_bytes":0},
+      "V":{"sm_read_bytes":2097152,"sm_write_bytes":0,"hbm_read_bytes":131072,"hbm_write_bytes":0},
+      "O":{"sm_read_bytes":0,"sm_write_bytes":131072,"hbm_read_bytes":0,"hbm_write_bytes":0},
+      "LSE":{"sm_read_bytes":0,"sm_write_bytes":4096,"hbm_read_bytes":0,"hbm_write_bytes":0}}})");
+  CHECK(got.dump(1) == expected.dump(1));
+  CHECK(kernel["name"] == "flash_v2");
+  CHECK(kernel["grid"] == Json::parse("[16,1,1]"));
+  for (const char* key : {"flops", "flops_executed", "exps", "sm_read_bytes", "sm_write_bytes", "sm_sector_read_bytes",
+                          "sm_sector_write_bytes", "hbm_read_bytes", "hbm_write_bytes", "hbm_dirty_bytes", "tensors"})
+    CHECK(kernel[key] == expected[key]);
+}
+
+TEST_CASE("the paper's count") {
+  const auto paper = [](const std::vector<std::string>& more) {
+    return simulate_json(with(kPaper, more))["paper_bytes"].get<std::int64_t>();
+  };
+  CHECK(paper({"--algorithm", "three_pass"}) == 8'912'896);
+  CHECK(paper({"--algorithm", "flash_v2"}) == 4'456'448);
+  CHECK(paper({"--algorithm", "flash_v2", "--causal"}) == 2'490'368);
+  CHECK(paper({"--algorithm", "flash_v1"}) == 6'815'744);
+  CHECK(simulate_json({"--heads", "1", "--seqlen", "33", "--dtype", "fp16", "--br", "32", "--bc", "32"})["paper_bytes"] ==
+        25'344);
+}
+
+TEST_CASE("C06: FLOPs are those of kept pairs, with the triangle counted exactly") {
+  CHECK(simulate_json(kPaper)["flops"] == 268'435'456);
+  CHECK(simulate_json(with(kPaper, {"--causal"}))["flops"] == 134'348'800);
+  const Json decode = simulate_json({"--heads", "32", "--kv-heads", "8", "--seqlen-q", "1", "--seqlen-k", "4096",
+                                     "--head-dim", "128", "--dtype", "fp16"});
+  CHECK(decode["flops"] == 67'108'864);
+  CHECK(decode["hbm_read_bytes"].get<std::int64_t>() == 16'777'216 + 32 * 128 * 2);  // 8 KV heads, not 32
+  CHECK(contains(run_here(with({"simulate"}, kPaper)).out, "TFLOP/s of kept pairs"));
+}
+
+TEST_CASE("kernels add up to the run") {
+  const Json run = simulate_json({"--algorithm", "three_pass", "--seqlen", "512", "--heads", "4"});
+  for (const char* key : {"flops", "exps", "sm_read_bytes", "sm_write_bytes", "hbm_read_bytes", "hbm_write_bytes"}) {
+    std::int64_t sum = 0;
+    for (const Json& kernel : run["kernels"]) sum += kernel[key].get<std::int64_t>();
+    CHECK(sum == run[key].get<std::int64_t>());
+  }
+}
+
+TEST_CASE("the defaults are the contract's") {
+  const Json run = simulate_json({});
+  CHECK(run["problem"]["batch"] == 1);
+  CHECK(run["problem"]["heads"] == 16);
+  CHECK(run["problem"]["kv_heads"] == 16);
+  CHECK(run["problem"]["seqlen_q"] == 4096);
+  CHECK(run["problem"]["seqlen_k"] == 4096);
+  CHECK(run["problem"]["head_dim"] == 64);
+  CHECK(run["problem"]["dtype"] == "bf16");
+  CHECK(run["gpu"] == "nvidia-h200");
+  CHECK(run["start"] == "cold");
+}
+
+TEST_CASE("equal input gives equal bytes, in this process and in the binary") {
+  for (const std::string format : {"", "--json", "--csv"}) {
+    const std::string tail = "simulate --heads 2 --seqlen 512 --causal " + format;
+    const RunResult first = run_binary(tail), second = run_binary(tail);
+    CHECK(first.code == 0);
+    CHECK(first.out == second.out);
+    std::vector<std::string> arguments = {"simulate", "--heads", "2", "--seqlen", "512", "--causal"};
+    if (!format.empty()) arguments.push_back(format);
+    CHECK(run_here(arguments).out == first.out);
+  }
+}
+
+TEST_CASE("a sweep is one line a value, and each line is what the value alone gives") {
+  const RunResult sweep = run_here({"simulate", "--heads", "1", "--sweep", "seqlen=64:512:x2"});
+  REQUIRE(sweep.code == 0);
+  CHECK(std::count(sweep.out.begin(), sweep.out.end(), '\n') == 5);
+  const Json points = Json::parse(run_here({"simulate", "--json", "--heads", "1", "--sweep", "seqlen=64:512:x2"}).out);
+  REQUIRE(points.size() == 4);
+  CHECK(points[3] == simulate_json({"--heads", "1", "--seqlen", "512"}));
+  CHECK(Json::parse(run_here({"simulate", "--json", "--seqlen", "64", "--sweep", "bc=16,32"}).out).size() == 2);
+  CHECK(Json::parse(run_here({"simulate", "--json", "--sweep", "seqlen=64:192:+64"}).out).size() == 3);
+  for (const char* bad : {"", "seqlen", "seqlen=", "seqlen=64:512", "seqlen=64:512:x1", "seqlen=0:64:x2", "seqlen=64:32:x2",
+                          "seqlen=0:16777216:+1", "colour=1:2:+1", "seqlen=a:b:x2", "seqlen=64:512:2"}) {
+    CAPTURE(bad);
+    const RunResult result = run_here({"simulate", "--sweep", bad});
+    CHECK(result.code == 2);
+    CHECK(contains(result.err, "--sweep"));
+  }
+}
+
+TEST_CASE("a trace is valid JSON, its spans can be chosen, and too many are refused before anything is written") {
+  const Folder folder;
+  const std::string path = folder / "trace.json";
+  REQUIRE(run_here({"simulate", "--heads", "1", "--seqlen", "256", "--trace", path}).code == 0);
+  const Json all = Json::parse(read_file(path));
+  REQUIRE(run_here({"simulate", "--heads", "1", "--seqlen", "256", "--trace", path, "--ctas", "0,0"}).code == 0);
+  const Json one = Json::parse(read_file(path));
+  CHECK(one["traceEvents"].size() < all["traceEvents"].size());
+  const std::string before = read_file(path);
+  const RunResult refused = run_here({"simulate", "--seqlen", "65536", "--trace", path});
+  CHECK(refused.code == 2);
+  CHECK(contains(refused.err, "--ctas"));
+  CHECK(contains(refused.err, "--window-us"));
+  CHECK(read_file(path) == before);
+  REQUIRE(run_here({"simulate", "--seqlen", "0", "--trace", path}).code == 0);
+  CHECK(Json::parse(read_file(path)).contains("traceEvents"));
+}
+
+}  // namespace
+}  // namespace flashscope

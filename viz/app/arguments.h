@@ -1,0 +1,26 @@
+// The command line of flashscope-window: the problem options of every command, and how to draw without a display.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "viz/core/app_state.h"
+
+namespace flashscope::viz {
+
+struct RenderOptions {
+  std::string path;          // of the PNG
+  int width = 1280, height = 720;
+  double scale = 0;          // 0: from the size
+  double at = 0.5;           // share of the longer run
+};
+
+struct Arguments {
+  AppState state;
+  std::optional<RenderOptions> render;
+  std::string print;  // --help, --version: text to print instead of anything else
+};
+
+/// Throws Error(usage) naming the option and its range, Error(input) for a machine file.
+Arguments parse_arguments(int argc, const char* const* argv);
+
+}  // namespace flashscope::viz

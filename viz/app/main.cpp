@@ -1,0 +1,77 @@
+// flashscope-window: the window, or one picture of it.
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include "sim/error.h"
+#include "viz/app/arguments.h"
+#include "viz/app/offscreen.h"
+#include "viz/app/window.h"
+#include "viz/io/files.h"
+#include "viz/io/machine_io.h"
+#include "viz/io/recording.h"
+
+namespace flashscope::viz {
+namespace {
+
+std::vector<Machine> known_machines(const std::string& chosen) {
+  std::vector<Machine> machines;
+  for (const std::string& name : machine_names()) machines.push_back(load_machine(name));
+  const auto is_chosen = [&](const Machine& m) { return m.name == chosen; };
+  if (std::none_of(machines.begin(), machines.end(), is_chosen)) machines.push_back(load_machine(chosen));
+  return machines;
+}
+
+std::vector<Recording> shipped_recordings() {
+  std::vector<Recording> recordings;
+  for (const std::string& name : recording_names()) try {
+      recordings.push_back(shipped_recording(name));
+    } catch (const Error& error) {  // one bad file must not close the window; its rows are then "unavailable"
+      std::fprintf(stderr, "flashscope-window: %s\n", error.what());
+    }
+  return recordings;
+}
+
+void render(const Arguments& arguments, std::vector<Machine> machines, std::vector<Recording> recordings) {
+  const RenderOptions& options = *arguments.render;
+  AppState state = arguments.state;
+  Session session(std::move(machines), std::move(recordings));
+  session.request(state.settings);
+  const Results& results = session.wait();
+  state.playback = scrub(state.playback, static_cast<Picoseconds>(options.at * static_cast<double>(results.duration)),
+                         results.duration);
+  const float scale = options.scale > 0 ? static_cast<float>(options.scale)
+                                        : scale_for(static_cast<float>(options.width), static_cast<float>(options.height));
+  Offscreen offscreen(options.width, options.height, scale);
+  write_png(options.path, offscreen.draw(state, session, results));
+}
+
+void run(int argc, const char* const* argv) {
+  Arguments arguments = parse_arguments(argc, argv);
+  if (!arguments.print.empty()) return write_stdout(arguments.print);
+  std::vector<Machine> machines = known_machines(arguments.state.settings.gpu);
+  // A machine file is known by the name it gives itself.
+  const std::string& gpu = arguments.state.settings.gpu;
+  const auto named = [&](const Machine& m) { return m.name == gpu; };
+  if (std::none_of(machines.begin(), machines.end(), named)) arguments.state.settings.gpu = machines.back().name;
+  if (arguments.render)
+    render(arguments, std::move(machines), shipped_recordings());
+  else
+    run_window(arguments.state, std::move(machines), shipped_recordings(), arguments.state.theme == Theme::dark);
+}
+
+}  // namespace
+}  // namespace flashscope::viz
+
+int main(int argc, char** argv) {
+  try {
+    flashscope::viz::run(argc, argv);
+    return 0;
+  } catch (const flashscope::Error& error) {
+    std::fprintf(stderr, "flashscope-window: %s\n", error.what());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "flashscope-window: %s\n", error.what());
+    return static_cast<int>(flashscope::ErrorKind::internal);
+  }
+}

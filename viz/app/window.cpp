@@ -1,0 +1,278 @@
+#define GL_GLEXT_PROTOTYPES
+#include "viz/app/window.h"
+
+#define GLFW_INCLUDE_NONE
+#include <GL/gl.h>
+#include <GL/glext.h>
+#include <GLFW/glfw3.h>
+#include <backends/imgui_impl_glfw.h>
+#include <backends/imgui_impl_opengl3.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+
+#include "sim/error.h"
+#include "viz/app/keys.h"
+#include "viz/app/picture.h"
+#include "viz/app/window_memory.h"
+#include "viz/app/workspace.h"
+
+namespace flashscope::viz {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kFrameSeconds = 1.0 / 60;   // at most this many frames while playing, also without a vertical sync
+constexpr int kFramesAfterEvent = 3;         // ImGui settles hovers and popups over the frames that follow an event
+constexpr auto kNoticeTime = std::chrono::seconds(10);
+
+std::string glfw_error_text;  // GLFW reports through a callback without user data
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+/// GLFW for the time of the window.
+struct Glfw {
+  Glfw() {
+    if (!is_set("DISPLAY") && !is_set("WAYLAND_DISPLAY"))
+      throw Error(ErrorKind::env,
+                  "no display: neither DISPLAY nor WAYLAND_DISPLAY is set, so no window can open; 'flashscope compare' "
+                  "shows the same in this terminal, 'flashscope-window --render FILE.png' draws it to a file");
+    glfwSetErrorCallback([](int, const char* text) { glfw_error_text = text; });
+    if (!glfwInit())
+      throw Error(ErrorKind::env, "no display: " + glfw_error_text +
+                                      "; 'flashscope compare' shows the same in this terminal, 'flashscope-window "
+                                      "--render FILE.png' draws it to a file");
+  }
+  ~Glfw() { glfwTerminate(); }
+};
+
+/// What callbacks collect between frames.
+struct Input {
+  std::vector<Command> commands;
+  bool picture = false, quit = false, escape = false;
+};
+
+void on_key(GLFWwindow* window, int key, int, int action, int mods) {
+  if (action == GLFW_RELEASE) return;
+  Input& input = *static_cast<Input*>(glfwGetWindowUserPointer(window));
+  if (key == GLFW_KEY_Q && (mods & GLFW_MOD_CONTROL)) input.quit = true;
+  if (key == GLFW_KEY_ESCAPE) input.escape = true;
+  if (key == GLFW_KEY_F2) input.picture = true;
+  if (ImGui::GetIO().WantTextInput) return;  // a number is being typed
+  if (const auto command = command_of_key(key, mods)) input.commands.push_back(*command);
+}
+
+std::vector<WindowPlace> monitor_places() {
+  int count = 0;
+  GLFWmonitor** monitors = glfwGetMonitors(&count);
+  std::vector<WindowPlace> places;
+  for (int n = 0; n < count; ++n) {
+    WindowPlace p;
+    glfwGetMonitorWorkarea(monitors[n], &p.x, &p.y, &p.width, &p.height);
+    places.push_back(p);
+  }
+  return places;
+}
+
+/// Where pictures of the window go: the user's picture folder, else the home folder.
+std::string picture_path() {
+  const char* home = std::getenv("HOME");
+  std::string folder = home ? home : "/tmp";
+  std::error_code failed;
+  if (std::filesystem::is_directory(folder + "/Pictures", failed)) folder += "/Pictures";
+  char name[64];
+  const std::time_t now = std::time(nullptr);
+  std::strftime(name, sizeof name, "/flashscope-%Y%m%d-%H%M%S.png", std::localtime(&now));
+  return folder + name;
+}
+
+class Window {
+ public:
+  Window(const WindowPlace& place, bool placed) {
+    glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
+    glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
+    glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
+    glfwWindowHint(GLFW_OPENGL_FORWARD_COMPAT, GLFW_TRUE);
+    if (!placed) glfwWindowHint(GLFW_SCALE_TO_MONITOR, GLFW_TRUE);
+    glfwWindowHint(GLFW_VISIBLE, GLFW_FALSE);
+    m_window = glfwCreateWindow(place.width, place.height, "FlashScope", nullptr, nullptr);
+    if (!m_window)
+      throw Error(ErrorKind::env, "no window with OpenGL 3.3: " + glfw_error_text +
+                                      "; 'flashscope compare' shows the same in a terminal");
+    if (placed) glfwSetWindowPos(m_window, place.x, place.y);
+    glfwShowWindow(m_window);
+    glfwMakeContextCurrent(m_window);
+    glfwSwapInterval(1);
+    glfwSetWindowUserPointer(m_window, &m_input);
+    glfwSetKeyCallback(m_window, on_key);  // before ImGui's, which calls it
+    IMGUI_CHECKVERSION();
+    ImGui::CreateContext();
+    ImGui::GetIO().IniFilename = nullptr;  // the layout is a function of the size: nothing to keep
+    ImGui_ImplGlfw_InitForOpenGL(m_window, true);
+    ImGui_ImplOpenGL3_Init("#version 330 core");
+    m_textures = make_gl_textures();
+    m_ui.textures = m_textures.get();
+  }
+  ~Window() {
+    m_textures.reset();
+    ImGui_ImplOpenGL3_Shutdown();
+    ImGui_ImplGlfw_Shutdown();
+    ImGui::DestroyContext();
+    glfwDestroyWindow(m_window);
+  }
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  Input& input() { return m_input; }
+  bool wants_to_close() const { return glfwWindowShouldClose(m_window) || m_input.quit; }
+
+  WindowPlace place() const {
+    WindowPlace p;
+    glfwGetWindowPos(m_window, &p.x, &p.y);
+    glfwGetWindowSize(m_window, &p.width, &p.height);
+    return p;
+  }
+  bool is_minimised() const {
+    int w = 0, h = 0;
+    glfwGetFramebufferSize(m_window, &w, &h);
+    return w < 1 || h < 1 || glfwGetWindowAttrib(m_window, GLFW_ICONIFIED);
+  }
+
+  FrameResult draw(const AppState& state, const Session& session, const Results& results, const std::string& notice) {
+    int w = 0, h = 0;
+    glfwGetFramebufferSize(m_window, &w, &h);
+    fit_to(static_cast<float>(w), static_cast<float>(h), state.theme);
+    ImGui_ImplOpenGL3_NewFrame();
+    ImGui_ImplGlfw_NewFrame();
+    ImGuiIO& io = ImGui::GetIO();
+    if (!(io.DeltaTime > 0)) io.DeltaTime = 1.0f / 60;
+    ImGui::NewFrame();
+    const FrameResult result =
+        draw_workspace(m_ui, {0, 0, io.DisplaySize.x, io.DisplaySize.y}, state, session, results, notice);
+    ImGui::Render();
+    glViewport(0, 0, w, h);
+    const ImVec4 background = ImGui::ColorConvertU32ToFloat4(m_ui.colors->window);
+    glClearColor(background.x, background.y, background.z, 1);
+    glClear(GL_COLOR_BUFFER_BIT);
+    ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+    return result;
+  }
+  void show() { glfwSwapBuffers(m_window); }
+
+  Picture picture() const {
+    int w = 0, h = 0;
+    glfwGetFramebufferSize(m_window, &w, &h);
+    return read_framebuffer(w, h);
+  }
+
+ private:
+  void fit_to(float width, float height, Theme theme) {
+    const float scale = scale_for(width, height);
+    const bool rescaled = m_ui.fonts.body == nullptr || scale != m_ui.scale;
+    if (rescaled) {
+      m_ui.scale = scale;
+      ImGui::GetIO().Fonts->Clear();
+      m_ui.fonts = load_fonts(scale);
+      ImGui_ImplOpenGL3_DestroyFontsTexture();
+      ImGui_ImplOpenGL3_CreateFontsTexture();
+    }
+    if (rescaled || m_ui.colors != &palette(theme)) {
+      m_ui.colors = &palette(theme);
+      apply_style(m_ui);
+    }
+  }
+
+  GLFWwindow* m_window = nullptr;
+  Input m_input;
+  Ui m_ui;
+  std::unique_ptr<TileTextures> m_textures;
+};
+
+}  // namespace
+
+float scale_for(float width, float height) {
+  const float fit = std::min(width / 1280, height / 720);
+  return std::clamp(std::floor(fit * 16) / 16, 0.5f, 6.0f);
+}
+
+void run_window(AppState state, std::vector<Machine> machines, std::vector<Recording> recordings, bool theme_given) {
+  const Glfw glfw;
+  std::string notice;
+  const std::string memory_path = window_memory_path();
+  const WindowMemory memory = load_window_memory(memory_path, notice);
+  if (memory.theme && !theme_given) state.theme = *memory.theme;
+  // Written at once, so that a folder that cannot be written is told while there is a window to tell it in.
+  if (const std::string refused = save_window_memory(memory_path, memory); !refused.empty()) notice = refused;
+  if (!notice.empty()) std::fprintf(stderr, "flashscope-window: %s\n", notice.c_str());
+  auto notice_until = Clock::now() + kNoticeTime;
+
+  const WindowPlace place = made_visible(memory.place.value_or(WindowPlace{}), monitor_places());
+  Window window(place, memory.place.has_value());
+  Session session(std::move(machines), std::move(recordings), [] { glfwPostEmptyEvent(); });
+  session.request(state.settings);
+
+  auto last = Clock::now();
+  int frames_due = kFramesAfterEvent;
+  while (!window.wants_to_close()) {
+    // 1. Wait: for nothing while playing, for an event otherwise.
+    if (state.playback.playing || frames_due > 0)
+      glfwWaitEventsTimeout(
+          std::max(0.001, kFrameSeconds - std::chrono::duration<double>(Clock::now() - last).count()));
+    else if (notice.empty())
+      glfwWaitEvents();
+    else
+      glfwWaitEventsTimeout(1);
+    const auto now = Clock::now();
+    if (!state.playback.playing && now - last > std::chrono::milliseconds(17)) frames_due = kFramesAfterEvent;
+    const double seconds = std::min(0.25, std::chrono::duration<double>(now - last).count());
+    last = now;
+    if (now > notice_until) notice.clear();
+
+    // 2. Keys, then the clock.
+    const Results& results = session.poll();
+    for (Command command : std::exchange(window.input().commands, {})) {
+      state = apply(command, state, results);
+      frames_due = kFramesAfterEvent;
+    }
+    if (std::exchange(window.input().escape, false)) state.show_help = false;
+    state.playback = advance(state.playback, seconds, results.duration);
+    state.playback = scrub(state.playback, state.playback.t, results.duration);
+
+    // 3. Draw, unless there is nothing to draw on.
+    if (window.is_minimised()) {
+      frames_due = 0;
+      continue;
+    }
+    const FrameResult frame = window.draw(state, session, results, notice);
+    if (std::exchange(window.input().picture, false)) {
+      const std::string path = picture_path();
+      try {
+        write_png(path, window.picture());
+        notice = "Saved " + path;
+      } catch (const Error& error) {
+        notice = error.what();
+      }
+      notice_until = Clock::now() + kNoticeTime;
+    }
+    window.show();
+    if (frame.state != state) frames_due = kFramesAfterEvent;
+    --frames_due;
+    state = frame.state;
+
+    // 4. What the user changed.
+    session.request(state.settings);
+    if (frame.confirm) session.confirm();
+    if (frame.cancel) session.cancel();
+  }
+  save_window_memory(memory_path, {window.is_minimised() ? memory.place : window.place(), state.theme});
+}
+
+}  // namespace flashscope::viz

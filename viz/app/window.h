@@ -1,0 +1,14 @@
+// The window on a display: GLFW, the frame loop, keys, pictures.
+#pragma once
+#include "viz/core/app_state.h"
+
+namespace flashscope::viz {
+
+/// Runs until the window is closed. Throws Error(env) when there is no display or no OpenGL 3.3. The theme is the one
+/// remembered unless `theme_given`.
+void run_window(AppState state, std::vector<Machine> machines, std::vector<Recording> recordings, bool theme_given);
+
+/// Pixels per design unit for a frame of this size: what lets every panel fit. In steps, because fonts are rebuilt.
+float scale_for(float width, float height);
+
+}  // namespace flashscope::viz

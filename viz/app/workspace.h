@@ -1,0 +1,25 @@
+// One frame of the window: every panel in its place, for any size and any source of input.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "viz/core/app_state.h"
+#include "viz/render/ui.h"
+
+namespace flashscope::viz {
+
+/// What a frame leads to.
+struct FrameResult {
+  AppState state;            // after what the user did in this frame
+  bool confirm = false;      // run the whole problem however long it takes
+  bool cancel = false;       // stop what is under way
+};
+
+/// Draws between ImGui::NewFrame() and ImGui::Render(). `notice` is shown at the bottom when not empty.
+FrameResult draw_workspace(const Ui& ui, const Rect& window, const AppState& state, const Session& session,
+                           const Results& results, const std::string& notice = "");
+
+/// SMs drawn in each stage.
+inline constexpr int kSmsInView = 2;
+
+}  // namespace flashscope::viz

@@ -1,0 +1,280 @@
+// flashscope attend: attention on the user's own tensors, executed operation by operation as the schedule says.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <exception>
+#include <memory>
+
+#include "sim/compute/compute.h"
+#include "sim/error.h"
+#include "sim/schedule/algorithms.h"
+#include "viz/cli/command.h"
+#include "viz/cli/describe.h"
+#include "viz/cli/options.h"
+#include "viz/cli/problem_options.h"
+#include "viz/cli/table.h"
+#include "viz/io/attend_io.h"
+#include "viz/io/files.h"
+#include "viz/io/prediction_io.h"
+#include "viz/io/version.h"
+
+namespace flashscope {
+namespace {
+
+constexpr std::size_t kShownValues = 64;  // of a tensor, in the table for people
+
+struct Options {
+  ProblemOptions shared;
+  std::vector<std::string> files;  // at most one
+  AttendNpyPaths npy;
+  double scale = 0;  // 0: the file's, or 1 / sqrt(head_dim)
+  bool backward_keys = false;
+  bool on_gpu = false;
+  bool steps = false, json = false;
+  std::string out;
+};
+
+/// Distance from the float64 reference over the elements that are finite in both; the others are counted.
+struct OutputError {
+  double max_abs = 0, mean_abs = 0;
+  std::int64_t nonfinite = 0;  // not finite where the reference is, or another infinity than the reference has
+};
+
+OutputError error_of(const Array& values, const Array& reference) {
+  OutputError error;
+  std::int64_t finite = 0;
+  for (std::size_t k = 0; k < values.values.size(); ++k) {
+    const double a = values.values[k], b = reference.values[k];
+    if (a == b || (std::isnan(a) && std::isnan(b))) {
+      ++finite;
+    } else if (!std::isfinite(a) || !std::isfinite(b)) {
+      ++error.nonfinite;
+    } else {
+      ++finite;
+      error.max_abs = std::max(error.max_abs, std::abs(a - b));
+      error.mean_abs += std::abs(a - b);
+    }
+  }
+  if (finite > 0) error.mean_abs /= static_cast<double>(finite);
+  return error;
+}
+
+AttendInput read_input(const Options& options) {
+  const bool any_npy = !(options.npy.q + options.npy.k + options.npy.v + options.npy.mask).empty();
+  if (!options.files.empty() && any_npy)
+    throw Error(ErrorKind::usage, "attend: give FILE, or --q --k --v, not both");
+  if (any_npy) {
+    for (const auto& [name, path] :
+         {std::pair{"--q", &options.npy.q}, std::pair{"--k", &options.npy.k}, std::pair{"--v", &options.npy.v}})
+      if (path->empty()) throw Error(ErrorKind::usage, std::string(name) + ": the value is missing; it takes a .npy file");
+    return read_attend_npy(options.npy, options.scale);
+  }
+  if (options.files.empty()) throw Error(ErrorKind::usage, "attend: give a JSON file, or --q --k --v with .npy files");
+  AttendInput input = read_attend_json(options.files[0]);
+  if (options.scale != 0) input.problem.softmax_scale = options.scale;
+  return input;
+}
+
+/// What the file says about sizes and scale, and the command line about everything else.
+AttentionProblem problem_of(const AttendInput& input, const Options& options) {
+  AttentionProblem problem = input.problem;
+  problem.dtype = options.shared.dtype;
+  problem.causal = options.shared.causal;
+  if (options.shared.window) {
+    problem.window_left = options.shared.window->first;
+    problem.window_right = options.shared.window->second;
+  }
+  problem.dense_mask = input.inputs.keep.heads > 0;
+  validate(problem);
+  return problem;
+}
+
+Json list_of(const std::vector<double>& values) {
+  Json list = Json::array();
+  for (double value : values) list.push_back(json_number(value));
+  return list;
+}
+
+Json step_json(const TileState& state) {
+  Json acc = Json::array();
+  for (int row = 0; row < state.acc.rows; ++row) {
+    Json line = Json::array();
+    for (int col = 0; col < state.acc.cols; ++col) line.push_back(json_number(state.acc.at(0, row, col)));
+    acc.push_back(std::move(line));
+  }
+  return {{"cta", state.cta},           {"tile", state.j},
+          {"m", list_of(state.m)},      {"l", list_of(state.l)},
+          {"acc", std::move(acc)},      {"rescale", list_of(state.rescale)},
+          {"head", state.head},         {"query_tile", state.i}};
+}
+
+Json error_json(const OutputError& error) {
+  return {{"max_abs", json_number(error.max_abs)},
+          {"mean_abs", json_number(error.mean_abs)},
+          {"nonfinite", error.nonfinite}};
+}
+
+struct Result {
+  std::unique_ptr<Schedule> schedule;
+  AttentionOutputs outputs;
+  OutputError o, lse;
+  Json steps = Json::array();
+};
+
+Result attend(const AttentionProblem& problem, const AttentionInputs& inputs, const Options& options, Context& context) {
+  Result result;
+  TileShape tile = options.shared.tile;
+  tile.backward_keys = options.backward_keys;
+  result.schedule = make_schedule(options.shared.algorithm, problem, tile);
+  if (options.on_gpu) {
+    const auto device = context.open_device();
+    const std::string why = device->why_unsupported(*result.schedule);
+    if (!why.empty()) throw Error(ErrorKind::unsupported, "--device gpu: " + why);
+    result.outputs = device->run(*result.schedule, inputs);
+  } else {
+    ComputeOptions compute_options;
+    if (options.steps)
+      compute_options.after_tile = [&](const TileState& state) { result.steps.push_back(step_json(state)); };
+    result.outputs = compute(*result.schedule, inputs, compute_options);
+  }
+  const AttentionOutputs reference = reference_attention(problem, inputs);
+  result.o = error_of(result.outputs.o, reference.o);
+  result.lse = error_of(result.outputs.lse, reference.lse);
+  return result;
+}
+
+/// Without the tensors: what a reader needs to know how they came about.
+Json header_json(const Result& result, const Options& options) {
+  const TileShape& tile = result.schedule->tile();
+  return {{"algorithm", result.schedule->algorithm()},
+          {"problem", problem_to_json(result.schedule->problem())},
+          {"tile", {{"br", tile.br}, {"bc", tile.bc}, {"stages", tile.stages}}},
+          {"kv_order", options.backward_keys ? "backward" : "forward"},
+          {"device", options.on_gpu ? "gpu" : "cpu"}};
+}
+
+Json errors_json(const Result& result) { return {{"o", error_json(result.o)}, {"lse", error_json(result.lse)}}; }
+
+std::string json_report(const Result& result, const Options& options) {
+  const AttentionProblem& p = result.schedule->problem();
+  Json document = header_json(result, options);
+  document["o"] = nested_lists(result.outputs.o, p.batch, p.heads);
+  document["lse"] = nested_row_lists(result.outputs.lse, p.batch, p.heads);
+  document["errors"] = errors_json(result);
+  if (options.steps) document["steps"] = result.steps;
+  return json_text(document, -1);
+}
+
+/// Writes every output even where one fails, and then reports the first failure.
+void write_folder(const Result& result, const Options& options) {
+  const AttentionProblem& problem = result.schedule->problem();
+  const NpyItem item = problem.dtype == DType::fp64 ? NpyItem::float64 : NpyItem::float32;
+  Json summary = header_json(result, options);
+  summary["errors"] = errors_json(result);
+  if (options.steps) summary["steps"] = result.steps;
+  stamp(summary);
+  std::exception_ptr first;
+  const auto attempt = [&](const auto& write) {
+    try {
+      write();
+    } catch (const Error&) {
+      if (!first) first = std::current_exception();
+    }
+  };
+  const int batch = problem.batch, heads = problem.heads;
+  attempt([&] { write_npy(options.out + "/o.npy", npy_array(result.outputs.o, batch, heads), item); });
+  attempt([&] { write_npy(options.out + "/lse.npy", npy_row_array(result.outputs.lse, batch, heads), item); });
+  attempt([&] { write_file_atomically(options.out + "/attend.json", json_text(summary)); });
+  if (first) std::rethrow_exception(first);
+}
+
+/// Tiled attention adds the same terms in another order: equal to rounding, and this says so in numbers.
+std::string difference_text(const Result& result) {
+  const DType dtype = result.schedule->problem().dtype;
+  if (result.o.nonfinite > 0 || result.lse.nonfinite > 0)
+    return "Some elements are not finite where full softmax in float64 is: look at the magnitude of the inputs.";
+  if (dtype != DType::fp64)
+    return fmt::format("The difference from full softmax in float64 is that of {}; the inputs were rounded to it too.",
+                       name_of(dtype));
+  if (result.o.max_abs == 0 && result.lse.max_abs == 0)
+    return "On these inputs equal to full softmax to the last bit; in general it is exact to rounding, not bit for bit.";
+  return "Exact to rounding, not bit for bit: the same terms as full softmax, added in another order.";
+}
+
+std::string report(const Result& result, const Options& options) {
+  using enum Table::Align;
+  const AttentionProblem& problem = result.schedule->problem();
+  std::string text = fmt::format("{} on the {}: {}; {}; key tiles {}\n\n", result.schedule->algorithm(),
+                                 options.on_gpu ? "GPU" : "CPU", describe(problem), describe(result.schedule->tile()),
+                                 options.backward_keys ? "last to first" : "first to last");
+  Table table({left, right, right, right});
+  table.row({"against full softmax in float64", "max |error|", "mean |error|", "non-finite"});
+  for (const auto& [name, error] : {std::pair{"O", &result.o}, std::pair{"LSE", &result.lse}})
+    table.row({name, fmt::format("{:.3g}", error->max_abs), fmt::format("{:.3g}", error->mean_abs), grouped(error->nonfinite)});
+  text += table.text() + "  " + difference_text(result) + "\n";
+  const auto show = [&](const char* name, const Array& array) {
+    if (array.values.size() > kShownValues) return;
+    text += fmt::format("\n{}\n", name);
+    for (int head = 0; head < array.heads; ++head)
+      for (int row = 0; row < array.rows; ++row) {
+        text += array.heads > 1 ? fmt::format("  head {} row {}:", head, row) : fmt::format("  row {}:", row);
+        for (int col = 0; col < array.cols; ++col) text += " " + number_text(array.at(head, row, col));
+        text += "\n";
+      }
+  };
+  show("O", result.outputs.o);
+  show("LSE", result.outputs.lse);
+  if (options.steps) {
+    text += "\nAfter each key tile\n";
+    for (const Json& step : result.steps)
+      text += fmt::format("  cta {} tile {}: m {} l {} rescale {} acc {}\n", step["cta"].dump(), step["tile"].dump(),
+                          step["m"].dump(), step["l"].dump(), step["rescale"].dump(), step["acc"].dump());
+  }
+  return text;
+}
+
+void attend_command(const Options& options, Context& context) {
+  if (options.steps && options.on_gpu) throw Error(ErrorKind::usage, "--steps: only with --device cpu");
+  const AttendInput input = read_input(options);
+  const AttentionProblem problem = problem_of(input, options);
+  const Result result = attend(problem, input.inputs, options, context);
+  if (!options.out.empty()) write_folder(result, options);
+  if (options.json)
+    context.print(json_report(result, options));
+  else
+    context.print(report(result, options) +
+                  (options.out.empty() ? "" : "\nWritten to " + options.out + ": o.npy, lse.npy, attend.json\n"));
+}
+
+}  // namespace
+
+Action declare_attend(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  options->shared.dtype = DType::fp64;
+  add_positionals(app, "FILE", 1, "JSON with q, k, v and maybe mask and scale (docs/file-formats.md)", options->files);
+  add_text(app, "--q", "FILE", "Q as .npy: (batch, head, row, column) or (row, column)", options->npy.q);
+  add_text(app, "--k", "FILE", "K as .npy", options->npy.k);
+  add_text(app, "--v", "FILE", "V as .npy", options->npy.v);
+  add_text(app, "--mask", "FILE", "keep mask as .npy, nonzero = keep", options->npy.mask);
+  add_value(app, "--scale", "NUMBER", "softmax scale, not 0 (the file's, or 1/sqrt(head_dim))",
+            [options](const std::string& text) {
+              options->scale = parse_number("--scale", text);
+              if (options->scale == 0) throw Error(ErrorKind::usage, "--scale: 0 would make every weight equal; it takes a number other than 0");
+            });
+  ProblemOptionSet set;
+  set.sizes = set.gpu = set.start = false;
+  set.dtypes = {"fp64", "fp32", "fp16", "bf16", "fp8"};
+  add_problem_options(app, options->shared, set);
+  add_value(app, "--kv-order", "ORDER", "order of the key tiles: forward, backward (forward)", [options](const std::string& text) {
+    options->backward_keys = parse_choice("--kv-order", text, {"forward", "backward"}) == "backward";
+  });
+  add_value(app, "--device", "NAME", "where it runs: cpu, gpu (cpu)", [options](const std::string& text) {
+    options->on_gpu = parse_choice("--device", text, {"cpu", "gpu"}) == "gpu";
+  });
+  add_flag(app, "--steps", "m, l, acc and rescale after each key tile", options->steps);
+  add_flag(app, "--json", "o, lse and errors as one JSON object", options->json);
+  add_text(app, "--out", "DIR", "write o.npy, lse.npy and attend.json into this folder", options->out);
+  return [options](Context& context) { attend_command(*options, context); };
+}
+
+}  // namespace flashscope

@@ -1,0 +1,44 @@
+// The visible list of commands.
+#include "viz/cli/command.h"
+
+namespace flashscope {
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> list = {
+      {"compare", "predicted beside measured for two settings, and why their bytes differ",
+       "Examples:\n"
+       "  flashscope compare\n"
+       "  flashscope compare three_pass flash_v2 --causal --seqlen 8192\n"
+       "  flashscope compare flash_v2 flash_v2:bc=32 --json\n"
+       "A setting is ALGORITHM, or ALGORITHM:OPTION=VALUE:… with the problem options' names; the other options hold for both.",
+       declare_compare},
+      {"simulate", "one algorithm predicted: traffic, FLOPs, time, timeline",
+       "Examples:\n"
+       "  flashscope simulate --algorithm flash_v2 --seqlen 1024 --dtype fp16 --json\n"
+       "  flashscope simulate --sweep seqlen=512:65536:x2 > sweep.csv\n"
+       "  flashscope simulate --seqlen 1024 --trace run.json",
+       declare_simulate},
+      {"attend", "attention on your own tensors, executed as the schedule says, with its error",
+       "Examples:\n"
+       "  flashscope attend tensors.json --algorithm flash_v2 --br 1 --bc 2 --steps --json\n"
+       "  flashscope attend --q q.npy --k k.npy --v v.npy --causal --dtype bf16 --out results",
+       declare_attend},
+      {"measure", "run kernels on the GPU here: check, time, hardware byte counters",
+       "Examples:\n"
+       "  flashscope measure --algorithm flash_v2 --seqlen 4096\n"
+       "  flashscope measure --problems problems.json --record my-gpu.json",
+       declare_measure},
+      {"validate", "predicted against recorded, row by row, with the summary of errors",
+       "Examples:\n"
+       "  flashscope validate\n"
+       "  flashscope validate my-gpu.json --csv > errors.csv",
+       declare_validate},
+      {"doctor", "what works here: GPU, driver, counters, display, and the next step for what does not",
+       "Example:\n"
+       "  flashscope doctor",
+       declare_doctor},
+  };
+  return list;
+}
+
+}  // namespace flashscope

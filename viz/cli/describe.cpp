@@ -1,0 +1,90 @@
+#include "viz/cli/describe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "viz/cli/table.h"
+
+namespace flashscope {
+
+std::string describe(const AttentionProblem& p) {
+  std::string text = fmt::format("batch {}, heads {}", grouped(p.batch), grouped(p.heads));
+  if (p.kv_heads != p.heads) text += fmt::format(", kv_heads {}", grouped(p.kv_heads));
+  if (p.seqlen_q == p.seqlen_k)
+    text += fmt::format(", seqlen {}", grouped(p.seqlen_q));
+  else
+    text += fmt::format(", seqlen_q {}, seqlen_k {}", grouped(p.seqlen_q), grouped(p.seqlen_k));
+  text += fmt::format(", head_dim {}, {}", p.head_dim, name_of(p.dtype));
+  const MaskShape mask = p.mask();
+  if (mask.left < 0 && mask.right < 0) return text + ", no mask";
+  if (mask.left < 0 && mask.right == 0) return text + ", causal";
+  return text + fmt::format(", window {},{}", mask.left, mask.right);
+}
+
+std::string describe(const TileShape& tile) {
+  std::string text = fmt::format("Br {}, Bc {}", tile.br, tile.bc);
+  if (tile.stages != 1) text += fmt::format(", stages {}", tile.stages);
+  return text;
+}
+
+std::string describe_reasons(const KernelPrediction& kernel) {
+  if (kernel.cta_time == 0) return "n/a";
+  std::vector<std::pair<Picoseconds, Reason>> shares;
+  for (int r = 0; r < kNumReasons; ++r)
+    shares.emplace_back(kernel.reasons[static_cast<std::size_t>(r)], static_cast<Reason>(r));
+  std::stable_sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (const auto& [time, reason] : shares) {
+    const double percent = 100.0 * static_cast<double>(time) / static_cast<double>(kernel.cta_time);
+    if (percent < 0.05) break;
+    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", name_of(reason), percent);
+  }
+  return text;
+}
+
+std::string extrapolation_note(const Schedule& schedule, const Prediction& prediction) {
+  const int heads = schedule.problem().num_heads();
+  if (prediction.simulated_heads >= heads) return "";
+  return fmt::format("HBM traffic and time: {} of {} heads simulated, the rest continued in a straight line; counts are exact.",
+                     grouped(prediction.simulated_heads), grouped(heads));
+}
+
+Json measured_json(const kernels::Measured<std::int64_t>& measured) {
+  return measured.value ? Json(*measured.value) : Json("unavailable (" + measured.reason + ")");
+}
+
+Json measured_json(const kernels::Measured<double>& measured) {
+  return measured.value ? json_number(*measured.value) : Json("unavailable (" + measured.reason + ")");
+}
+
+kernels::Measurement unmeasured(const std::string& reason) {
+  using Bytes = kernels::Measured<std::int64_t>;
+  kernels::Measurement m;
+  m.time_us = m.sm_clock_mhz = kernels::Measured<double>::unavailable(reason);
+  m.sm_read_bytes = m.sm_write_bytes = Bytes::unavailable(reason);
+  m.hbm_read_bytes = m.hbm_write_bytes = m.hbm_write_floor_bytes = Bytes::unavailable(reason);
+  return m;
+}
+
+Recorded find_recorded(const Machine& machine, const Schedule& schedule, Start start) {
+  std::string reason = "no recording of " + machine.name + " is shipped";
+  for (const std::string& name : recording_names()) {
+    const Recording recording = shipped_recording(name);
+    if (recording.machine != machine.name) continue;
+    if (const RecordingRow* row =
+            find_row(recording, schedule.problem(), schedule.algorithm(), schedule.tile(), start))
+      return {true, row->measured, "recorded on " + recording.gpu + ", " + recording.date};
+    reason = "the recording of " + machine.name + " has no row for this setting";
+  }
+  return {false, unmeasured(reason), reason};
+}
+
+Machine at_measured_clock(Machine machine, const kernels::Measurement& measured) {
+  if (measured.sm_clock_mhz.value) machine.sm_clock_mhz.value = *measured.sm_clock_mhz.value;
+  return machine;
+}
+
+}  // namespace flashscope

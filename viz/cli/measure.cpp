@@ -1,0 +1,331 @@
+// flashscope measure: run kernels on the GPU here. Check first, then time and count, and show the prediction beside it.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "sim/error.h"
+#include "sim/schedule/algorithms.h"
+#include "viz/cli/command.h"
+#include "viz/cli/describe.h"
+#include "viz/cli/options.h"
+#include "viz/cli/problem_options.h"
+#include "viz/cli/table.h"
+#include "viz/io/files.h"
+#include "viz/io/prediction_io.h"
+#include "viz/io/recording.h"
+#include "viz/io/version.h"
+
+namespace flashscope {
+namespace {
+
+struct Options {
+  ProblemOptions shared;
+  std::vector<std::string> algorithms;  // empty: all
+  std::string problems, record;
+  bool require_counters = false, json = false;
+  kernels::MeasureOptions measure;
+};
+
+/// One run to make: a rung on a problem.
+struct Task {
+  ProblemOptions options;
+  bool asked_for = false;  // by name: that it cannot run here is an error then
+};
+
+/// What came of a task.
+struct Outcome {
+  const Task* task;
+  std::unique_ptr<Schedule> schedule;
+  std::optional<kernels::Measurement> measured;
+  std::optional<Prediction> predicted;  // at the clock of the measurement
+  std::string refusal;                  // why not measured, or why not predicted
+};
+
+void add_tasks(const ProblemOptions& problem, const std::vector<std::string>& names, std::vector<Task>& tasks) {
+  const bool all = names.empty() || (names.size() == 1 && names[0] == "all");
+  const auto add = [&](const std::string& name) {
+    ProblemOptions options = problem;
+    set_problem_option(options, "algorithm", name);
+    options.problem();  // contradictions show before anything runs
+    tasks.push_back({options, !all});
+  };
+  if (all)
+    for (const Algorithm& algorithm : algorithms()) add(algorithm.name);
+  else
+    for (const std::string& name : names) add(name);
+}
+
+/// The text of a JSON value as it would stand on the command line.
+std::string option_text(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_array()) {  // window: [left, right]
+    std::string text;
+    for (const Json& part : value) text += (text.empty() ? "" : ",") + part.dump();
+    return text;
+  }
+  return value.dump();
+}
+
+/// A list of {problem options by name, "algorithms": […]}; what an entry leaves out is as on the command line.
+void read_problems(const std::string& path, const ProblemOptions& shared, std::vector<Task>& tasks) {
+  const Json list = parse_json(read_text_file(path), path);
+  if (!list.is_array()) throw Error(ErrorKind::input, path + ": must be a list of problems");
+  for (std::size_t k = 0; k < list.size(); ++k) {
+    const std::string place = path + ": problem " + std::to_string(k + 1) + ": ";
+    if (!list[k].is_object()) throw Error(ErrorKind::input, place + "must be an object of problem options");
+    ProblemOptions options = shared;
+    std::vector<std::string> names;
+    try {
+      for (const auto& [key, value] : list[k].items()) {
+        std::string name = key;
+        for (char& c : name) c = c == '_' ? '-' : c;
+        if (name == "algorithms" && value.is_array())
+          for (const Json& algorithm : value) names.push_back(option_text(algorithm));
+        else if (name == "algorithms" || name == "algorithm")
+          names.push_back(option_text(value));
+        else
+          set_problem_option(options, name, option_text(value));
+      }
+      add_tasks(options, names, tasks);
+    } catch (const Error& error) {
+      throw Error(ErrorKind::input, place + error.what());
+    }
+  }
+}
+
+std::string today() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm utc = {};
+  gmtime_r(&now, &utc);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
+  return text;
+}
+
+/// The recording to add to: what the file holds already, or a new one. A file that cannot be read stays as it is.
+Recording open_recording(const std::string& path, const kernels::DeviceInfo& info, const Machine& machine) {
+  Recording recording;
+  if (std::filesystem::exists(path)) {
+    recording = load_recording(path);
+    if (recording.gpu != info.name)
+      throw Error(ErrorKind::usage, "--record: " + path + " holds rows of " + recording.gpu + ", and this is " + info.name +
+                                        "; name another file");
+    if (recording.machine != machine.name)
+      throw Error(ErrorKind::usage, "--record: " + path + " is compared with --gpu " + recording.machine + ", not " +
+                                        machine.name);
+  }
+  recording.gpu = info.name;
+  recording.machine = machine.name;
+  recording.driver = info.driver_version;
+  recording.cuda = info.cuda_version;
+  recording.sm_clock_mhz = info.sm_clock_mhz;
+  recording.memory_clock_mhz = info.memory_clock_mhz;
+  recording.date = today();
+  recording.protocol =
+      "Output checked against float64 first. Time: median over launches, each after a flush of L2, minus the median of an "
+      "empty kernel. Bytes: hardware counters over the run alone, L2 cold; HBM writes from a second range in which a "
+      "read-only sweep drains dirty lines, minus what the sweep alone writes.";
+  set_writer(recording);
+  return recording;
+}
+
+bool has_counters(const kernels::Measurement& m) {
+  return m.sm_read_bytes.value && m.sm_write_bytes.value && m.hbm_read_bytes.value && m.hbm_write_bytes.value;
+}
+
+std::string refusal_of_counters(const kernels::Measurement& m) {
+  for (const auto* bytes : {&m.sm_read_bytes, &m.sm_write_bytes, &m.hbm_read_bytes, &m.hbm_write_bytes})
+    if (!bytes->value) return bytes->reason;
+  return "";
+}
+
+std::string rows_text(const Outcome& outcome) {
+  using enum Table::Align;
+  const kernels::Measurement& m = *outcome.measured;
+  std::string text = fmt::format("{}: {}; {}\n", outcome.schedule->algorithm(), describe(outcome.schedule->problem()),
+                                 describe(outcome.schedule->tile()));
+  const auto verified = [](const char* name, const kernels::Verification& v) {
+    return fmt::format("{} {}: max |error| {:.3g}, mean {:.3g}, {:.0f} % of its tolerance", name, v.passed ? "right" : "WRONG",
+                       v.max_abs, v.mean_abs, 100 * v.tolerance_used);
+  };
+  text += "  " + verified("O", m.o) + "; " + verified("LSE", m.lse) + "\n";
+  Table table({left, right, right, right, left});
+  table.row({"", "predicted", "measured", "error", ""});
+  const std::string none = "not predicted";
+  const auto bytes = [&](const char* name, std::optional<std::int64_t> predicted,
+                         const kernels::Measured<std::int64_t>& measured) {
+    const std::string error = predicted && measured.value ? error_text(static_cast<double>(*predicted),
+                                                                       static_cast<double>(*measured.value))
+                                                          : "";
+    table.row({name, predicted ? grouped(*predicted) + " B" : none,
+               measured.value ? grouped(*measured.value) + " B" : "unavailable", error, measured.reason});
+  };
+  std::optional<std::int64_t> sm_read, sm_write, hbm_read, hbm_write;
+  if (outcome.predicted) {
+    const Prediction& p = *outcome.predicted;
+    sm_read = p.count.sm.sector_read;
+    sm_write = p.count.sm.sector_write;
+    hbm_read = p.hbm.read;
+    hbm_write = p.hbm.write + p.hbm_dirty_bytes;
+  }
+  bytes("SM reads", sm_read, m.sm_read_bytes);
+  bytes("SM writes", sm_write, m.sm_write_bytes);
+  bytes("HBM reads", hbm_read, m.hbm_read_bytes);
+  bytes("HBM writes + dirty", hbm_write, m.hbm_write_bytes);
+  const std::string predicted_us = outcome.predicted ? grouped_decimal(outcome.predicted->time_us(), 1) + " µs" : none;
+  if (m.time_us.value) {
+    table.row({"time", predicted_us, grouped_decimal(*m.time_us.value, 1) + " µs",
+               outcome.predicted ? error_text(outcome.predicted->time_us(), *m.time_us.value) : "",
+               fmt::format("spread {} µs over {} launches", grouped_decimal(m.time_spread_us, 1), m.launches)});
+    const std::int64_t flops = attention_flops(outcome.schedule->problem());
+    table.row({"TFLOP/s of kept pairs", outcome.predicted ? tflops_text(flops, outcome.predicted->time_us()) : none,
+               tflops_text(flops, *m.time_us.value)});
+  } else {
+    table.row({"time", predicted_us, "unavailable", "", m.time_us.reason});
+  }
+  text += table.text();
+  if (!outcome.refusal.empty()) text += "  not predicted: " + outcome.refusal + "\n";
+  return text + "\n";
+}
+
+Json verification_json(const kernels::Verification& v) {
+  return {{"passed", v.passed}, {"max_abs", json_number(v.max_abs)}, {"mean_abs", json_number(v.mean_abs)},
+          {"tolerance_used", json_number(v.tolerance_used)}, {"nonfinite", v.nonfinite}};
+}
+
+Json outcome_json(const Outcome& outcome, const Machine& machine) {
+  Json object = {{"algorithm", outcome.schedule->algorithm()},
+                 {"problem", problem_to_json(outcome.schedule->problem())}};
+  if (!outcome.measured) {
+    object["measured"] = "unavailable (" + outcome.refusal + ")";
+    return object;
+  }
+  const kernels::Measurement& m = *outcome.measured;
+  object["o"] = verification_json(m.o);
+  object["lse"] = verification_json(m.lse);
+  object["measured"] = {{"time_us", measured_json(m.time_us)},
+                        {"time_spread_us", json_number(m.time_spread_us)},
+                        {"launches", m.launches},
+                        {"sm_clock_mhz", measured_json(m.sm_clock_mhz)},
+                        {"sm_read_bytes", measured_json(m.sm_read_bytes)},
+                        {"sm_write_bytes", measured_json(m.sm_write_bytes)},
+                        {"hbm_read_bytes", measured_json(m.hbm_read_bytes)},
+                        {"hbm_write_bytes", measured_json(m.hbm_write_bytes)},
+                        {"hbm_write_floor_bytes", measured_json(m.hbm_write_floor_bytes)}};
+  object["predicted"] = outcome.predicted
+                            ? prediction_to_json(*outcome.schedule, machine, Start::cold, *outcome.predicted)
+                            : Json("unavailable (" + outcome.refusal + ")");
+  return object;
+}
+
+/// Measures one task. What the GPU itself cannot do any more (Error(env)) ends the whole run; the rest is this row's.
+Outcome measure_task(const Task& task, kernels::Device& device, const Machine& machine, const Options& options,
+                     std::optional<Error>& failure) {
+  Outcome outcome = {&task, task.options.schedule(), {}, {}, ""};
+  const auto refuse = [&](const Error& error, bool is_failure) {
+    outcome.refusal = error.what();
+    if (is_failure && !failure) failure = error;
+  };
+  const std::string why = device.why_unsupported(*outcome.schedule);
+  if (!why.empty()) {
+    refuse(Error(ErrorKind::unsupported, outcome.schedule->algorithm() + ": " + why), task.asked_for);
+    return outcome;
+  }
+  try {
+    outcome.measured = device.measure(*outcome.schedule, options.measure);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::env || error.kind() == ErrorKind::internal) throw;
+    refuse(error, true);
+    return outcome;
+  }
+  if (!(outcome.measured->o.passed && outcome.measured->lse.passed) && options.measure.check && !failure)
+    failure = Error(ErrorKind::verify, outcome.schedule->algorithm() + ": the output differs from the float64 reference, at " +
+                                           (outcome.measured->o.passed ? outcome.measured->lse.worst : outcome.measured->o.worst));
+  try {
+    outcome.predicted = simulate(*outcome.schedule, at_measured_clock(machine, *outcome.measured), {});
+  } catch (const Error& error) {  // the machine of --gpu is smaller than the GPU here
+    outcome.refusal = error.what();
+  }
+  return outcome;
+}
+
+void measure(const Options& options, Context& context) {
+  std::vector<Task> tasks;
+  if (options.problems.empty())
+    add_tasks(options.shared, options.algorithms, tasks);
+  else
+    read_problems(options.problems, options.shared, tasks);
+
+  const Machine machine = options.shared.machine();
+  const auto device = context.open_device();
+  const kernels::DeviceInfo info = device->info();
+  std::optional<Recording> recording;
+  if (!options.record.empty()) recording = open_recording(options.record, info, machine);
+  if (machine.title.find(info.name) == std::string::npos)
+    context.note(fmt::format("flashscope: measured on {}, predicted for {}; --gpu chooses the prediction\n", info.name,
+                             machine.title));
+
+  std::optional<Error> failure;
+  std::string refused_counters;
+  int measured = 0;
+  Json rows = Json::array();
+  for (std::size_t k = 0; k < tasks.size(); ++k) {
+    context.note(fmt::format("[{}/{}] {}\n", k + 1, tasks.size(), tasks[k].options.algorithm));
+    const Outcome outcome = measure_task(tasks[k], *device, machine, options, failure);
+    if (outcome.measured) {
+      ++measured;
+      if (!has_counters(*outcome.measured)) refused_counters = refusal_of_counters(*outcome.measured);
+      // Saved row by row: an hour of measuring is not lost to its last minute.
+      if (recording && outcome.measured->o.passed && outcome.measured->lse.passed) {
+        put_row(*recording, {outcome.schedule->problem(), outcome.schedule->algorithm(), outcome.schedule->tile(), "forward",
+                             Start::cold, *outcome.measured});
+        save_recording(options.record, *recording);
+      }
+    }
+    if (options.json)
+      rows.push_back(outcome_json(outcome, machine));
+    else
+      context.print(outcome.measured ? rows_text(outcome) : "unavailable: " + outcome.refusal + "\n\n");
+  }
+  if (options.json) {
+    Json document = {{"gpu", info.name}, {"driver", info.driver_version}, {"cuda", info.cuda_version},
+                     {"machine", machine.name}, {"rows", rows}};
+    stamp(document);
+    context.print(json_text(document, -1));
+  }
+  if (failure) throw *failure;
+  if (measured == 0 && !tasks.empty())
+    throw Error(ErrorKind::unsupported, "none of the " + std::to_string(tasks.size()) + " runs is possible on " + info.name);
+  if (options.require_counters && !refused_counters.empty())
+    throw Error(ErrorKind::env, "--require-counters: " + refused_counters);
+}
+
+}  // namespace
+
+Action declare_measure(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  ProblemOptionSet set;
+  set.algorithm = set.start = false;
+  set.dtypes = {"fp32", "fp16", "bf16"};
+  add_problem_options(app, options->shared, set);
+  add_texts(app, "--algorithm", "NAME", "a rung, or all; may be given more than once (all)", options->algorithms);
+  add_text(app, "--problems", "FILE", "JSON list of problems: {option: value, …, \"algorithms\": […]}", options->problems);
+  add_text(app, "--record", "FILE", "add the rows to this recording", options->record);
+  add_flag(app, "--require-counters", "exit 4 when the byte counters are refused", options->require_counters);
+  add_integer(app, "--launches", 20, 100'000, "timed launches (20)",
+              [options](std::int64_t value) { options->measure.launches = static_cast<int>(value); });
+  add_integer(app, "--seed", 0, UINT32_MAX, "of the random inputs (1)",
+              [options](std::int64_t value) { options->measure.seed = static_cast<std::uint32_t>(value); });
+  add_flag(app, "--json", "all rows as one JSON object, at the end", options->json);
+  return [options](Context& context) {
+    if (!options->problems.empty() && !options->algorithms.empty())
+      throw Error(ErrorKind::usage, "--algorithm: not with --problems, whose entries name their own");
+    measure(*options, context);
+  };
+}
+
+}  // namespace flashscope

@@ -1,0 +1,243 @@
+#include "viz/cli/problem_options.h"
+
+#include <algorithm>
+#include <climits>
+#include <functional>
+
+#include "sim/error.h"
+#include "sim/schedule/algorithms.h"
+#include "viz/cli/options.h"
+#include "viz/io/machine_io.h"
+
+namespace flashscope {
+namespace {
+
+enum class Group { size, mask, dtype, algorithm, tile, gpu, start };
+
+/// One option: how it is declared, and how its text becomes a value. `set` throws Error(usage) that begins with `option`.
+struct ProblemOption {
+  const char* name;  // without dashes
+  Group group;
+  std::string type;  // "" for a flag
+  std::string description;
+  std::function<void(ProblemOptions&, const std::string& option, const std::string& text)> set;
+};
+
+/// `lo … hi` for the text; the value itself may be refused later, where a message can name more than one option.
+template <class Member>
+ProblemOption integer(const char* name, Group group, Member ProblemOptions::*member, int lo, int hi,
+                      std::string description) {
+  return {name, group, range_type(lo, hi), std::move(description),
+          [member, lo, hi](ProblemOptions& options, const std::string& option, const std::string& text) {
+            options.*member = static_cast<int>(parse_integer(option, text, lo, hi));
+          }};
+}
+
+/// Head counts: a number out of range goes on to validate(), whose message names both of them.
+template <class Member>
+ProblemOption head_count(const char* name, Member ProblemOptions::*member, std::string description) {
+  return {name, Group::size, range_type(1, kMaxHeads), std::move(description),
+          [member](ProblemOptions& options, const std::string& option, const std::string& text) {
+            const bool is_number =
+                !text.empty() && text.size() < 10 &&
+                text.find_first_not_of("0123456789", text[0] == '-' && text.size() > 1 ? 1 : 0) == std::string::npos;
+            options.*member = static_cast<int>(is_number ? parse_integer(option, text, INT_MIN, INT_MAX)
+                                                         : parse_integer(option, text, 1, kMaxHeads));
+          }};
+}
+
+ProblemOption tile_side(const char* name, int TileShape::*side, int hi, std::string description) {
+  return {name, Group::tile, range_type(1, hi), std::move(description),
+          [side, hi](ProblemOptions& options, const std::string& option, const std::string& text) {
+            options.tile.*side = static_cast<int>(parse_integer(option, text, 1, hi));
+          }};
+}
+
+std::string algorithm_names() {
+  std::string names;
+  for (const Algorithm& algorithm : algorithms()) names += (names.empty() ? "" : ", ") + algorithm.name;
+  return names;
+}
+
+std::vector<std::string> start_names() {
+  return {name_of(Start::cold), name_of(Start::warm), name_of(Start::cold_each_kernel)};
+}
+
+const std::vector<ProblemOption>& problem_options() {
+  using Options = ProblemOptions;
+  static const std::vector<ProblemOption> list = {
+      integer("batch", Group::size, &Options::batch, 0, kMaxHeads, "sequences (1)"),
+      head_count("heads", &Options::heads, "query heads (16)"),
+      head_count("kv-heads", &Options::kv_heads, "KV heads, a divisor of --heads (= --heads)"),
+      integer("seqlen", Group::size, &Options::seqlen, 0, kMaxSeqlen, "rows of Q, K and V (4096)"),
+      integer("seqlen-q", Group::size, &Options::seqlen_q, 0, kMaxSeqlen, "rows of Q, instead of --seqlen"),
+      integer("seqlen-k", Group::size, &Options::seqlen_k, 0, kMaxSeqlen, "rows of K and V, instead of --seqlen"),
+      integer("head-dim", Group::size, &Options::head_dim, 1, kMaxHeadDim, "columns of Q, K, V and O (64)"),
+      {"dtype", Group::dtype, "NAME", "element type",
+       [](Options& options, const std::string& option, const std::string& text) {
+         options.dtype = dtype_from_name(parse_choice(option, text, {"fp32", "fp16", "bf16", "fp8", "fp64"}));
+       }},
+      {"causal", Group::mask, "", "query i sees key j when j <= i + seqlen_k - seqlen_q (bottom right)",
+       [](Options& options, const std::string& option, const std::string& text) {
+         options.causal = text.empty() || parse_choice(option, text, {"true", "false"}) == "true";
+       }},
+      {"window", Group::mask, "LEFT,RIGHT", "keys seen before and after the diagonal, both inclusive; -1: all",
+       [](Options& options, const std::string& option, const std::string& text) {
+         const std::vector<std::string> sides = split(text, ',');
+         if (sides.size() != 2)
+           throw Error(ErrorKind::usage,
+                       option + ": '" + text + "' is not LEFT,RIGHT, two whole numbers in -1 … " + std::to_string(INT_MAX));
+         options.window = {static_cast<int>(parse_integer(option, sides[0], -1, INT_MAX)),
+                           static_cast<int>(parse_integer(option, sides[1], -1, INT_MAX))};
+       }},
+      {"algorithm", Group::algorithm, "NAME", algorithm_names() + " (flash_v2)",
+       [](Options& options, const std::string&, const std::string& text) {
+         options.algorithm = algorithm_named(text).name;
+       }},
+      tile_side("br", &TileShape::br, 1024, "rows of a query tile (the rung's)"),
+      tile_side("bc", &TileShape::bc, 1024, "rows of a key tile (the rung's)"),
+      tile_side("stages", &TileShape::stages, 8, "slots of the K/V ring (the rung's)"),
+      {"gpu", Group::gpu, "NAME|FILE", "GPU to predict: a shipped description or a machine file (nvidia-h200)",
+       [](Options& options, const std::string& option, const std::string& text) {
+         if (text.empty()) throw Error(ErrorKind::usage, option + ": the value is empty; it takes a name or a file");
+         options.gpu = text;
+       }},
+      {"start", Group::start, "NAME", "what L2 holds first: cold, warm, cold-each-kernel (cold)",
+       [](Options& options, const std::string& option, const std::string& text) {
+         options.start = start_from_name(parse_choice(option, text, start_names()));
+       }},
+  };
+  return list;
+}
+
+bool is_in(const ProblemOptionSet& which, Group group) {
+  switch (group) {
+    case Group::size: return which.sizes;
+    case Group::algorithm: return which.algorithm;
+    case Group::gpu: return which.gpu;
+    case Group::start: return which.start;
+    case Group::mask:
+    case Group::dtype:
+    case Group::tile: return true;
+  }
+  return true;
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+}  // namespace
+
+AttentionProblem ProblemOptions::problem() const {
+  if (seqlen && (seqlen_q || seqlen_k))
+    throw Error(ErrorKind::usage, "--seqlen sets both lengths: give it alone, or --seqlen-q and --seqlen-k");
+  if (causal && window && window->second > 0)
+    throw Error(ErrorKind::usage, "--causal means RIGHT = 0, but --window says " + std::to_string(window->second) +
+                                      "; give --window LEFT,0");
+  AttentionProblem p;
+  p.batch = batch;
+  p.heads = heads;
+  p.kv_heads = kv_heads.value_or(heads);
+  p.seqlen_q = seqlen_q.value_or(seqlen.value_or(p.seqlen_q));
+  p.seqlen_k = seqlen_k.value_or(seqlen.value_or(p.seqlen_k));
+  p.head_dim = head_dim;
+  p.dtype = dtype;
+  p.causal = causal;
+  if (window) {
+    p.window_left = window->first;
+    p.window_right = window->second;
+  }
+  validate(p);
+  return p;
+}
+
+std::unique_ptr<Schedule> ProblemOptions::schedule() const { return make_schedule(algorithm, problem(), tile); }
+
+Machine ProblemOptions::machine() const { return load_machine(gpu); }
+
+void add_problem_options(CLI::App& app, ProblemOptions& options, const ProblemOptionSet& which) {
+  static constexpr const char* kGroup = "Problem";
+  for (const ProblemOption& option : problem_options()) {
+    if (!is_in(which, option.group)) continue;
+    const std::string dashed = std::string("--") + option.name;
+    const auto set = [&options, &option, dashed](const std::string& text) { option.set(options, dashed, text); };
+    if (option.type.empty()) {
+      add_flag(app, dashed, option.description, [set] { set(""); }, kGroup);
+    } else if (option.group == Group::dtype) {
+      const std::string names = join(which.dtypes) + " (" + name_of(options.dtype) + ")";
+      add_value(app, dashed, option.type, option.description + ": " + names,
+                [set, dashed, dtypes = which.dtypes](const std::string& text) { set(parse_choice(dashed, text, dtypes)); },
+                kGroup);
+    } else {
+      add_value(app, dashed, option.type, option.description, set, kGroup);
+    }
+  }
+}
+
+void set_problem_option(ProblemOptions& options, const std::string& name, const std::string& text) {
+  for (const ProblemOption& option : problem_options())
+    if (name == option.name) return option.set(options, "--" + name, text);
+  std::vector<std::string> names;
+  for (const ProblemOption& option : problem_options()) names.push_back(option.name);
+  throw Error(ErrorKind::usage, "'" + name + "' is not one of the problem options " + join(names));
+}
+
+ProblemOptions apply_setting(ProblemOptions base, const std::string& setting) {
+  const std::vector<std::string> parts = split(setting, ':');
+  set_problem_option(base, "algorithm", parts[0]);
+  for (std::size_t k = 1; k < parts.size(); ++k) {
+    const std::size_t equals = parts[k].find('=');
+    const std::string name = parts[k].substr(0, equals);
+    const bool is_flag = name == "causal";
+    if (equals == std::string::npos && !is_flag)
+      throw Error(ErrorKind::usage, "'" + setting + "': '" + parts[k] + "' is not OPTION=VALUE");
+    // A side's own length replaces the shared one, whichever way the shared one was given.
+    if (name == "seqlen") base.seqlen_q = base.seqlen_k = std::nullopt;
+    if ((name == "seqlen-q" || name == "seqlen-k") && base.seqlen) {
+      base.seqlen_q = base.seqlen_k = base.seqlen;
+      base.seqlen = std::nullopt;
+    }
+    set_problem_option(base, name, equals == std::string::npos ? "" : parts[k].substr(equals + 1));
+  }
+  return base;
+}
+
+Sweep parse_sweep(const std::string& text) {
+  static constexpr std::int64_t kMost = INT_MAX;
+  static constexpr std::size_t kMostValues = 1000;
+  const std::vector<std::string> names = {"batch",    "heads", "kv-heads", "seqlen", "seqlen-q",
+                                          "seqlen-k", "head-dim", "br",     "bc",     "stages"};
+  const std::size_t equals = text.find('=');
+  const auto form = [&] {
+    return Error(ErrorKind::usage, "--sweep: '" + text +
+                                       "' is not NAME=FIRST:LAST:xFACTOR, NAME=FIRST:LAST:+STEP or NAME=A,B,C with "
+                                       "whole numbers (at most 1000 values)");
+  };
+  if (equals == std::string::npos) throw form();
+  Sweep sweep = {parse_choice("--sweep", text.substr(0, equals), names), {}};
+  const std::string range = text.substr(equals + 1);
+  const std::vector<std::string> parts = split(range, ':');
+  if (parts.size() == 1) {
+    for (const std::string& value : split(range, ','))
+      sweep.values.push_back(std::to_string(parse_integer("--sweep", value, 0, kMost)));
+    if (sweep.values.size() > kMostValues) throw form();
+    return sweep;
+  }
+  if (parts.size() != 3 || parts[2].empty()) throw form();
+  const std::int64_t first = parse_integer("--sweep", parts[0], 0, kMost);
+  const std::int64_t last = parse_integer("--sweep", parts[1], first, kMost);
+  const char kind = parts[2][0];
+  if (kind != 'x' && kind != '+') throw form();
+  const std::int64_t step = parse_integer("--sweep", parts[2].substr(1), kind == 'x' ? 2 : 1, kMost);
+  if (kind == 'x' && first == 0) throw form();
+  for (std::int64_t value = first; value <= last; value = kind == 'x' ? value * step : value + step) {
+    if (sweep.values.size() == kMostValues) throw form();
+    sweep.values.push_back(std::to_string(value));
+  }
+  return sweep;
+}
+
+}  // namespace flashscope

@@ -1,0 +1,68 @@
+// The problem options that all commands and the window share: what to compute, how it is tiled, on which GPU.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/engine/engine.h"
+#include "sim/machine/machine.h"
+#include "sim/schedule/schedule.h"
+
+namespace CLI {
+class App;
+}
+
+namespace flashscope {
+
+/// Option values as given; what was not given follows from the others (kv_heads from heads, seqlen_q from seqlen).
+struct ProblemOptions {
+  int batch = 1;
+  int heads = 16;
+  std::optional<int> kv_heads;
+  std::optional<int> seqlen, seqlen_q, seqlen_k;
+  int head_dim = 64;
+  DType dtype = DType::bf16;
+  bool causal = false;
+  std::optional<std::pair<int, int>> window;  // left, right; -1: all
+  std::string algorithm = "flash_v2";
+  TileShape tile = {0, 0, 0};  // 0: the rung's own
+  std::string gpu = "nvidia-h200";
+  Start start = Start::cold;
+
+  /// Throws Error(usage) where options contradict each other or a size is out of range.
+  AttentionProblem problem() const;
+  std::unique_ptr<Schedule> schedule() const;
+  /// A shipped description, or a file. Throws Error(usage), Error(input).
+  Machine machine() const;
+};
+
+/// What a command leaves out, because its other options say it.
+struct ProblemOptionSet {
+  bool sizes = true;      // --batch … --head-dim
+  bool algorithm = true;  // --algorithm
+  bool gpu = true;
+  bool start = true;
+  std::vector<std::string> dtypes = {"fp32", "fp16", "bf16", "fp8"};
+};
+
+/// Declares the options of the set on `app`; parsing writes into `options`, which must live as long as `app`.
+void add_problem_options(CLI::App& app, ProblemOptions& options, const ProblemOptionSet& which = {});
+
+/// Sets one option by its name without dashes ("seqlen", "head-dim", "causal"), as a sweep, a list of problems or one side
+/// of a comparison does. Flags take "" or "true" and "false". Throws Error(usage).
+void set_problem_option(ProblemOptions& options, const std::string& name, const std::string& text);
+
+/// `base` with the settings of "ALGORITHM:option=value:flag" applied, e.g. "flash_v2:bc=128:causal". Throws Error(usage).
+ProblemOptions apply_setting(ProblemOptions base, const std::string& setting);
+
+/// Values of a whole-number option: "NAME=FIRST:LAST:xFACTOR", "NAME=FIRST:LAST:+STEP" or "NAME=A,B,C".
+struct Sweep {
+  std::string name;
+  std::vector<std::string> values;
+};
+/// Throws Error(usage); at most 1000 values.
+Sweep parse_sweep(const std::string& text);
+
+}  // namespace flashscope

@@ -1,0 +1,112 @@
+#include "viz/cli/traffic_reasons.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "viz/cli/table.h"
+
+namespace flashscope {
+namespace {
+
+bool has(const Schedule& schedule, Tensor tensor) {
+  const auto& tensors = schedule.tensors();
+  return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
+}
+
+/// "once", "64 times", "32.5 times".
+std::string times_text(double passes) {
+  if (passes == 1) return "once";
+  const bool whole = passes == std::floor(passes);
+  return grouped_decimal(passes, whole ? 0 : passes < 10 ? 2 : 1) + " times";
+}
+
+/// "written once, read 64 times": passes of whole tensors.
+std::string passes_text(std::int64_t size, const SmTraffic& sm) {
+  std::string text;
+  if (sm.write > 0) text = "written " + times_text(static_cast<double>(sm.write) / static_cast<double>(size));
+  if (sm.read > 0)
+    text += (text.empty() ? "read " : ", read ") + times_text(static_cast<double>(sm.read) / static_cast<double>(size));
+  return text.empty() ? "not touched" : text;
+}
+
+/// For which tiles the reads of Q, K and V repeat, when their number is that of tiles (of the group of heads).
+std::string per_tile_text(Tensor tensor, const Schedule& schedule, std::int64_t size, std::int64_t read) {
+  const AttentionProblem& p = schedule.problem();
+  const std::int64_t tr = num_tiles(p.seqlen_q, schedule.tile().br), tc = num_tiles(p.seqlen_k, schedule.tile().bc);
+  const bool is_query = tensor == Tensor::Q;
+  const std::int64_t tiles = is_query ? tc : tr;
+  const std::int64_t group = is_query ? 1 : p.heads / p.kv_heads;
+  const std::string owner = is_query ? "key tile (Tc = " + grouped(tc) : "query tile (Tr = " + grouped(tr);
+  const std::string heads = group > 1 ? fmt::format(" of each of the {} heads that share it", group) : "";
+  if (read <= size) return "";
+  if (read == tiles * group * size) return ", once for each " + owner + ")" + heads;
+  if (read < tiles * group * size) return ", once for each " + owner + ")" + heads + " that the mask leaves";
+  return "";
+}
+
+}  // namespace
+
+const std::vector<TensorGroup>& tensor_groups() {
+  static const std::vector<TensorGroup> groups = {
+      {"S and P", {Tensor::S, Tensor::P}}, {"K and V", {Tensor::K, Tensor::V}},   {"Q", {Tensor::Q}},
+      {"O", {Tensor::O}},                  {"running m and l", {Tensor::M, Tensor::L}}, {"LSE", {Tensor::LSE}},
+  };
+  return groups;
+}
+
+GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const Prediction& prediction) {
+  GroupTraffic result;
+  std::vector<std::string> passes;
+  std::vector<Tensor> present;
+  std::int64_t size = 0;
+  for (Tensor tensor : group.tensors) {
+    if (!has(schedule, tensor)) continue;
+    present.push_back(tensor);
+    const auto t = static_cast<std::size_t>(tensor);
+    const SmTraffic& sm = prediction.count.tensors[t];
+    const HbmTraffic& hbm = prediction.tensors[t];
+    result.sm.read += sm.read;
+    result.sm.write += sm.write;
+    result.hbm.read += hbm.read;
+    result.hbm.write += hbm.write;
+    size = shape_of(tensor, schedule.problem()).bytes();
+    const bool is_input = tensor == Tensor::Q || tensor == Tensor::K || tensor == Tensor::V;
+    passes.push_back(size == 0 ? "empty"
+                               : passes_text(size, sm) + (is_input ? per_tile_text(tensor, schedule, size, sm.read) : ""));
+  }
+  if (present.empty()) {
+    result.sentences.push_back("Stays on chip: 0 B");
+    return result;
+  }
+
+  const TensorShape shape = shape_of(present.front(), schedule.problem());
+  const std::string product = fmt::format("{} × {} × {} × {} B = {} B", grouped(shape.heads), grouped(shape.rows),
+                                          grouped(shape.cols), shape.element_bytes, grouped(size));
+  const bool alike = std::all_of(passes.begin(), passes.end(), [&](const std::string& p) { return p == passes[0]; });
+  const std::string each = present.size() > 1 ? "Each " : "";
+  if (present.size() > 1 && (present.front() == Tensor::S || !alike) && size > 0) {
+    // The paper's four passes over N², and what each of them is.
+    const double total = static_cast<double>(result.sm.read + result.sm.write) / static_cast<double>(size);
+    std::string text = (total == 1 ? "1 pass" : grouped_decimal(total, total == std::floor(total) ? 0 : 1) + " passes") +
+                       " through memory over " + product + ":";
+    for (std::size_t k = 0; k < present.size(); ++k)
+      text += std::string(k == 0 ? " " : "; ") + name_of(present[k]) + " " + passes[k];
+    result.sentences.push_back(text);
+  } else {
+    result.sentences.push_back(each + product + ": " + passes[0]);
+  }
+  // Read once and fetched once needs no further word.
+  if (result.sm.read > 0 && (result.sm.read != result.hbm.read || result.sm.write > 0)) {
+    const double absorbed = 100.0 * (1 - static_cast<double>(result.hbm.read) / static_cast<double>(result.sm.read));
+    result.sentences.push_back(fmt::format("L2 absorbs {:.1f} % of the {} that the SMs read, {} come from HBM", absorbed,
+                                           decimal_bytes(result.sm.read), decimal_bytes(result.hbm.read)));
+  }
+  if (result.sm.write > 0)
+    result.sentences.push_back(fmt::format("Of the {} written, {} reach HBM during the run", decimal_bytes(result.sm.write),
+                                           decimal_bytes(result.hbm.write)));
+  return result;
+}
+
+}  // namespace flashscope

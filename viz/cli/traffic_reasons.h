@@ -1,0 +1,28 @@
+// Why a tensor moves as many bytes as it does, read off a prediction: how often it passes through memory, for which
+// tiles, and how much of that L2 absorbs.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/engine/engine.h"
+#include "sim/schedule/schedule.h"
+
+namespace flashscope {
+
+/// Tensors that move alike and are explained together, e.g. S and P.
+struct TensorGroup {
+  const char* name;  // "S and P"
+  std::vector<Tensor> tensors;
+};
+const std::vector<TensorGroup>& tensor_groups();
+
+/// What one run does with a group.
+struct GroupTraffic {
+  SmTraffic sm;
+  HbmTraffic hbm;
+  std::vector<std::string> sentences;  // plain words with the numbers in them
+};
+GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const Prediction& prediction);
+
+}  // namespace flashscope

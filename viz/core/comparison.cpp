@@ -1,0 +1,71 @@
+#include "viz/core/comparison.h"
+
+#include <utility>
+
+namespace flashscope::viz {
+namespace {
+
+using kernels::Measured;
+
+Measured<double> as_double(const Measured<std::int64_t>& m) {
+  return m.value ? Measured<double>::of(static_cast<double>(*m.value)) : Measured<double>::unavailable(m.reason);
+}
+
+template <class F>
+Measured<double> from(const Measured<Prediction>& prediction, F value) {
+  return prediction.value ? Measured<double>::of(static_cast<double>(value(*prediction.value)))
+                          : Measured<double>::unavailable(prediction.reason);
+}
+
+}  // namespace
+
+std::optional<double> ComparisonRow::ratio() const {
+  if (!predicted.value || !measured.value || *measured.value == 0) return std::nullopt;
+  return *predicted.value / *measured.value;
+}
+
+Comparison compare(const Settings& settings, const std::string& algorithm, const WholeRun& run,
+                   const std::vector<Recording>& recordings) {
+  Comparison table;
+  table.algorithm = algorithm;
+  const RecordingRow* row = nullptr;
+  table.measured_from = "no recording of " + settings.gpu + " is shipped";
+  for (const Recording& recording : recordings) {
+    if (recording.machine != settings.gpu) continue;
+    row = find_row(recording, settings.problem, algorithm, settings.tile, settings.start);
+    table.measured_from = row ? "recorded on " + recording.gpu + ", " + recording.date
+                              : "unavailable: the recording of " + recording.gpu + " has no row for this problem and tile";
+    if (row) break;
+  }
+  table.has_measurement = row != nullptr;
+
+  const auto missing = Measured<double>::unavailable(table.measured_from);
+  const auto not_counted = Measured<double>::unavailable("a formula: no hardware counter counts it");
+  const auto measured = [&](auto member) { return row ? as_double(row->measured.*member) : missing; };
+  const auto bytes = [](std::int64_t value) { return Measured<double>::of(static_cast<double>(value)); };
+  using M = kernels::Measurement;
+  using Kind = ComparisonRow::Kind;
+  table.rows = {
+      {"SM read", Kind::bytes, bytes(run.count.sm.sector_read), measured(&M::sm_read_bytes),
+       "from L2 to the SMs, in whole 32-byte sectors"},
+      {"SM write", Kind::bytes, bytes(run.count.sm.sector_write), measured(&M::sm_write_bytes),
+       "from the SMs to L2, in whole 32-byte sectors"},
+      {"HBM read", Kind::bytes, from(run.prediction, [](const Prediction& p) { return p.hbm.read; }),
+       measured(&M::hbm_read_bytes), "what L2 did not hold"},
+      {"HBM write", Kind::bytes,
+       from(run.prediction, [](const Prediction& p) { return p.hbm.write + p.hbm_dirty_bytes; }),
+       measured(&M::hbm_write_bytes), "written back, the dirty lines left in L2 at the end included"},
+      {"paper's count", Kind::bytes, bytes(run.closed_form.paper_bytes), not_counted,
+       "the FlashAttention paper's two-level count, without L2"},
+      {"compulsory", Kind::bytes, bytes(run.compulsory_bytes), not_counted,
+       "Q, K, V once and O once: no algorithm moves less"},
+      {"time", Kind::time, from(run.prediction, [](const Prediction& p) { return p.time_us(); }),
+       row ? row->measured.time_us : missing, "first CTA start to last CTA end, with the gaps between kernels"},
+  };
+  for (ComparisonRow& r : table.rows)
+    if (r.kind == Kind::bytes && r.measured.value && *r.measured.value < kCounterResolutionBytes)
+      r.note += "; below counter resolution (2 MiB)";
+  return table;
+}
+
+}  // namespace flashscope::viz

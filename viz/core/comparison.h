@@ -1,0 +1,47 @@
+// Predicted beside recorded: the rows of the table on the right. Each value is there or says why it is not.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "sim/engine/engine.h"
+#include "viz/core/settings.h"
+#include "viz/io/recording.h"
+
+namespace flashscope::viz {
+
+struct ComparisonRow {
+  enum class Kind { bytes, time };
+  std::string label;
+  Kind kind = Kind::bytes;
+  kernels::Measured<double> predicted;  // bytes, or µs
+  kernels::Measured<double> measured;
+  std::string note;                     // what exactly is compared, and why the two may differ
+
+  /// predicted / measured; nothing where one is missing or the measured value is 0.
+  std::optional<double> ratio() const;
+};
+
+struct Comparison {
+  std::string algorithm;
+  std::string measured_from;  // "recorded on NVIDIA H200, 2026-11-29", or why there is no measurement
+  bool has_measurement = false;
+  std::vector<ComparisonRow> rows;
+};
+
+/// What one algorithm's whole run is known to do. Counts come at once, HBM bytes and time when the timed run ends.
+struct WholeRun {
+  KernelCount count;
+  ClosedForm closed_form;
+  std::int64_t compulsory_bytes = 0;
+  kernels::Measured<Prediction> prediction;
+};
+
+/// Quantities under 2 MiB are below what the counters resolve: they are shown, and marked.
+inline constexpr double kCounterResolutionBytes = 2 * 1024 * 1024;
+
+Comparison compare(const Settings& settings, const std::string& algorithm, const WholeRun& run,
+                   const std::vector<Recording>& recordings);
+
+}  // namespace flashscope::viz

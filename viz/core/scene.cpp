@@ -1,0 +1,295 @@
+#include "viz/core/scene.h"
+
+#include <algorithm>
+
+namespace flashscope::viz {
+namespace {
+
+double share_of(const OpSpan& span, Picoseconds t) {
+  if (t >= span.end) return 1;
+  return static_cast<double>(t - span.begin) / static_cast<double>(span.end - span.begin);
+}
+
+/// The last touch that began by t; nullptr before the first.
+const Touch* last_touch(const TouchIndex& index, int cell, Picoseconds t) {
+  const Touch* next = std::upper_bound(index.begin(cell), index.end(cell), t,
+                                       [](Picoseconds time, const Touch& touch) { return time < touch.begin; });
+  return next == index.begin(cell) ? nullptr : next - 1;
+}
+
+TileState state_of(const TouchIndex& index, int cell, Picoseconds t) {
+  if (index.begin(cell) == index.end(cell)) return TileState::skipped;
+  const Touch* last = last_touch(index, cell, t);
+  if (!last) return TileState::untouched;
+  // A short touch may have ended while a longer one, begun before it, goes on.
+  constexpr int kOverlapping = 32;
+  bool written = false;
+  for (const Touch* touch = last; touch >= index.begin(cell) && last - touch < kOverlapping; --touch) {
+    if (touch->end > t) return touch->store ? TileState::writing : TileState::reading;
+    written = written || touch->store;
+  }
+  return written ? TileState::written : TileState::read;
+}
+
+TileMap map_of(const StageTrace& trace, std::size_t g, int head, Picoseconds t) {
+  const TileGrid& grid = trace.grids()[g];
+  const TouchIndex& touches = trace.touches(g);
+  TileMap map{grid.tensor, grid.down, grid.across, {}};
+  map.cells.reserve(static_cast<std::size_t>(grid.down) * grid.across);
+  for (int row = 0; row < grid.down; ++row)
+    for (int col = 0; col < grid.across; ++col) {
+      const int cell = grid.cell(head, row, col);
+      TileCell view;
+      view.state = state_of(touches, cell, t);
+      const Touch* held = last_touch(trace.residency(g), cell, t);
+      view.in_l2 = held && t < held->end;
+      if (view.in_l2)
+        for (const Touch* touch = last_touch(touches, cell, t); touch && touch >= touches.begin(cell); --touch) {
+          if (touch->end < held->begin) break;
+          view.dirty = view.dirty || (touch->store && touch->end <= t);
+        }
+      // A tile may be read again long after it was written: that does not make it unwritten.
+      if (view.state == TileState::read && grid.tensor != Tensor::Q && grid.tensor != Tensor::K &&
+          grid.tensor != Tensor::V)
+        view.state = TileState::written;
+      map.cells.push_back(view);
+    }
+  return map;
+}
+
+TileMap score_visits_of(const StageTrace& trace, int head, Picoseconds t) {
+  const TileGrid& grid = trace.score_grid();
+  TileMap map{Tensor::S, grid.down, grid.across, {}};
+  for (int row = 0; row < grid.down; ++row)
+    for (int col = 0; col < grid.across; ++col)
+      map.cells.push_back({state_of(trace.score_visits(), grid.cell(head, row, col), t), false, false});
+  return map;
+}
+
+const TileGrid& grid_of(const StageTrace& trace, Tensor tensor) {
+  return *std::find_if(trace.grids().begin(), trace.grids().end(),
+                       [&](const TileGrid& grid) { return grid.tensor == tensor; });
+}
+
+std::string score_name(const char* letter, const TileOp& op) {
+  return std::string(letter) + "[" + std::to_string(op.i) + "," + std::to_string(op.j) + "]";
+}
+
+std::string doing(const StageTrace& trace, const OpSpan& span) {
+  const TileOp& op = span.op;
+  switch (op.op) {
+    case Op::load:
+      return "load " + tile_name(grid_of(trace, op.tensor), op) + (span.hbm_bytes > 0 ? " from HBM" : " from L2");
+    case Op::store: return "store " + tile_name(grid_of(trace, op.tensor), op);
+    case Op::clear_state: return "acc = 0, m = -∞, l = 0";
+    case Op::scores: return score_name("S", op) + " = Q·Kᵀ";
+    case Op::mask: return "mask " + score_name("S", op);
+    case Op::softmax: return "P = softmax(S)";
+    case Op::online_softmax: return "new m, l; rescale acc";
+    case Op::weighted_sum: return "acc += P·V[" + std::to_string(op.j) + "]";
+    case Op::undo_normalize: return "acc = l · O";
+    case Op::normalize: return "O = acc / l";
+    case Op::log_sum_exp: return "LSE = m + log l";
+    case Op::barrier: return span.reason == Reason::launch ? "CTA starts" : "barrier";
+  }
+  return "";
+}
+
+/// What a CTA holds at time t, found by following its operations from its start.
+class CtaFollower {
+ public:
+  CtaFollower(const StageTrace& trace, const OpSpan& now, Picoseconds t) : m_trace(trace), m_now(now) {
+    const auto [first, last] = trace.cta_of(now);
+    bool scores_are_read = false;
+    for (const OpSpan* span = first; span != last; ++span) {
+      const Op op = span->op.op;
+      m_view.acc_total += op == Op::weighted_sum;
+      m_view.has_rows = m_view.has_rows || op == Op::online_softmax || op == Op::softmax;
+      scores_are_read = scores_are_read || op == Op::online_softmax || op == Op::weighted_sum;
+    }
+    m_view.has_acc = m_view.acc_total > 0;
+    m_scores_in_registers = !scores_are_read;  // nobody else reads them: they wait where they were computed
+    for (const OpSpan* span = first; span != last && span->begin <= t; ++span) follow(*span, t);
+    m_view.slot = now.slot;
+    m_view.cta = now.cta;
+    m_view.head = trace.head_of(now);
+    m_view.i = now.op.i;
+    m_view.j = now.op.j;
+    m_view.op = now.op.op;
+    m_view.reason = now.reason;
+    m_view.progress = share_of(now, t);
+    m_view.doing = doing(trace, now);
+  }
+  CtaView take() { return std::move(m_view); }
+
+ private:
+  void follow(const OpSpan& span, Picoseconds t) {
+    const bool current = &span == &m_now;
+    const double share = share_of(span, t);
+    const TileOp& op = span.op;
+    switch (op.op) {
+      case Op::load: hold({op.tensor, tile_name(grid_of(m_trace, op.tensor), op), share, current, false, false}); break;
+      case Op::store:
+        if (HeldTile* tile = held(op.tensor)) {
+          tile->in_use = current;
+          tile->spent = !current;
+        } else if (current) {
+          hold({op.tensor, tile_name(grid_of(m_trace, op.tensor), op), 1, true, false, true});
+        }
+        if (!current && (op.tensor == Tensor::LSE || op.tensor == Tensor::M || op.tensor == Tensor::L)) drop(op.tensor);
+        break;
+      case Op::scores:
+        use({Tensor::Q, Tensor::K}, current);
+        drop(Tensor::P);
+        hold({Tensor::S, score_name("S", op), share, current, false, m_scores_in_registers});
+        if (!current) spend(Tensor::K);
+        break;
+      case Op::mask: use({Tensor::S}, current); break;
+      case Op::softmax:
+      case Op::online_softmax:
+        use({Tensor::S}, current);
+        m_view.rows_progress = current ? share : 0;
+        if (!current) {
+          ++m_view.rows_updates;
+          if (HeldTile* s = held(Tensor::S)) {  // the numerators take the place of the scores
+            s->tensor = Tensor::P;
+            s->name[0] = 'P';
+          }
+        }
+        break;
+      case Op::weighted_sum:
+        use({Tensor::P, Tensor::V}, current);
+        m_view.acc_done += share;
+        if (!current) {
+          spend(Tensor::P);
+          spend(Tensor::V);
+        }
+        break;
+      case Op::normalize:
+        if (!current) hold({Tensor::O, "O[" + std::to_string(op.i) + "]", 1, false, false, true});
+        break;
+      case Op::clear_state:
+      case Op::undo_normalize:
+      case Op::log_sum_exp:
+      case Op::barrier: break;
+    }
+  }
+
+  HeldTile* held(Tensor tensor) {
+    for (HeldTile& tile : m_view.tiles)
+      if (tile.tensor == tensor) return &tile;
+    return nullptr;
+  }
+  void hold(const HeldTile& tile) {
+    if (HeldTile* place = held(tile.tensor))
+      *place = tile;
+    else
+      m_view.tiles.push_back(tile);
+  }
+  void drop(Tensor tensor) {
+    auto& tiles = m_view.tiles;
+    tiles.erase(std::remove_if(tiles.begin(), tiles.end(), [&](const HeldTile& t) { return t.tensor == tensor; }),
+                tiles.end());
+  }
+  void use(std::initializer_list<Tensor> tensors, bool current) {
+    for (Tensor tensor : tensors)
+      if (HeldTile* tile = held(tensor)) tile->in_use = current;
+  }
+  void spend(Tensor tensor) {
+    if (HeldTile* tile = held(tensor)) tile->spent = true;
+  }
+
+  const StageTrace& m_trace;
+  const OpSpan& m_now;
+  bool m_scores_in_registers = false;
+  CtaView m_view;
+};
+
+/// The head of the lowest-numbered CTA at work: the one whose tiles are being finished now. Between kernels, that of
+/// the CTA that ended last.
+int followed_head(const StageTrace& trace, Picoseconds t) {
+  const OpSpan *oldest = nullptr, *ended = nullptr;
+  for (const SlotTrack& track : trace.tracks()) {
+    const OpSpan* span = trace.last_begun(track, t);
+    if (!span) continue;
+    if (span->end <= t) {
+      if (!ended || span->end > ended->end) ended = span;
+    } else if (!oldest || span->cta < oldest->cta) {
+      oldest = span;
+    }
+  }
+  return oldest ? trace.head_of(*oldest) : ended ? trace.head_of(*ended) : 0;
+}
+
+int map_head(const AttentionProblem& problem, Tensor tensor, int head) {
+  if (tensor != Tensor::K && tensor != Tensor::V) return head;
+  return head / problem.heads * problem.kv_heads + kv_head_of(head % problem.heads, problem.heads, problem.kv_heads);
+}
+
+TileInFlight in_flight(const StageTrace& trace, const OpSpan& span, int drawn_head, Picoseconds t) {
+  const TileGrid& grid = grid_of(trace, span.op.tensor);
+  TileInFlight tile;
+  tile.tensor = span.op.tensor;
+  tile.row = span.op.row / grid.tile_rows;
+  tile.col = span.op.col / grid.tile_cols;
+  tile.drawn_head = span.op.head == map_head(trace.schedule().problem(), span.op.tensor, drawn_head);
+  tile.sm = span.sm;
+  tile.slot = span.slot;
+  tile.store = span.op.op == Op::store;
+  tile.from_hbm = span.hbm_bytes > 0;
+  tile.progress = share_of(span, t);
+  return tile;
+}
+
+/// Bytes per picosecond are TB/s; a machine states GB/s.
+double gb_per_s(double bytes, const OpSpan& span) { return 1e3 * bytes / static_cast<double>(span.end - span.begin); }
+
+}  // namespace
+
+std::string tile_name(const TileGrid& grid, const TileOp& op) {
+  std::string name = std::string(name_of(op.tensor)) + "[" + std::to_string(op.row / grid.tile_rows);
+  if (grid.across > 1)
+    name += op.cols > grid.tile_cols ? std::string(",:") : "," + std::to_string(op.col / grid.tile_cols);
+  return name + "]";
+}
+
+Scene make_scene(const StageTrace& trace, Picoseconds t, int num_sms) {
+  Scene scene;
+  scene.t = t = std::clamp<Picoseconds>(t, 0, trace.duration());
+  scene.finished = t >= trace.duration();
+  const auto& kernels = trace.prediction().kernels;
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    if (kernels[k].begin <= t && t < kernels[k].end) scene.kernel = static_cast<int>(k);
+
+  scene.head = followed_head(trace, t);
+  const AttentionProblem& problem = trace.schedule().problem();
+  for (std::size_t g = 0; g < trace.grids().size(); ++g)
+    scene.maps.push_back(map_of(trace, g, map_head(problem, trace.grids()[g].tensor, scene.head), t));
+  if (trace.scores_stay_on_chip()) scene.score_visits = score_visits_of(trace, scene.head, t);
+
+  for (int sm = 0; sm < num_sms; ++sm) scene.sms.push_back({sm, {}});
+  double hbm_rate = 0, l2_rate = 0;
+  int last_busy = -1;
+  for (const SlotTrack& track : trace.tracks()) {
+    const OpSpan* span = trace.span_at(track, t);
+    if (!span) continue;
+    if (track.sm != last_busy) ++scene.busy_sms;
+    last_busy = track.sm;
+    const bool moves = span->op.op == Op::load || span->op.op == Op::store;
+    if (moves) {
+      const Moved& moved = trace.moved_by(*span);
+      l2_rate += gb_per_s(static_cast<double>(span->op.bytes), *span);
+      hbm_rate += gb_per_s(static_cast<double>(moved.hbm_read + moved.hbm_write), *span);
+    }
+    if (track.sm >= num_sms) continue;
+    scene.sms[static_cast<std::size_t>(track.sm)].ctas.push_back(CtaFollower(trace, *span, t).take());
+    if (moves) scene.in_flight.push_back(in_flight(trace, *span, scene.head, t));
+  }
+  const Machine& machine = trace.machine();
+  scene.hbm = {machine.hbm_read_gb_per_s.value, std::min(1.0, hbm_rate / machine.hbm_read_gb_per_s.value)};
+  scene.l2 = {machine.l2_gb_per_s.value, std::min(1.0, l2_rate / machine.l2_gb_per_s.value)};
+  scene.moved = trace.moved_until(t);
+  return scene;
+}
+
+}  // namespace flashscope::viz

@@ -1,0 +1,112 @@
+// The picture of one instant: what is where, as plain values. A scene is a function of (trace, t) and nothing else, so
+// playing, scrubbing and stepping back show the same thing.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "viz/core/stage_trace.h"
+
+namespace flashscope::viz {
+
+enum class TileState : std::uint8_t {
+  untouched,
+  reading,  // on its way to an SM
+  read,     // an SM has had it
+  writing,  // on its way from an SM
+  written,
+  skipped,  // never used in the whole run: the mask leaves nothing of it
+};
+
+struct TileCell {
+  TileState state = TileState::untouched;
+  bool in_l2 = false;
+  bool dirty = false;  // written, and not yet in HBM
+  bool operator==(const TileCell&) const = default;
+};
+
+/// One head of one tensor, row-major.
+struct TileMap {
+  Tensor tensor = Tensor::Q;
+  int down = 0, across = 0;
+  std::vector<TileCell> cells;
+  const TileCell& at(int row, int col) const { return cells[static_cast<std::size_t>(row) * across + col]; }
+  bool operator==(const TileMap&) const = default;
+};
+
+/// A tile held by a CTA.
+struct HeldTile {
+  Tensor tensor = Tensor::Q;
+  std::string name;        // "K[3]", "S[2,5]", "P[2,:]"
+  double filled = 1;       // share that has arrived
+  bool in_use = false;     // read or written by the operation under way
+  bool spent = false;      // the last operation that reads it has ended
+  bool in_registers = false;
+  bool operator==(const HeldTile&) const = default;
+};
+
+/// A CTA and what it holds.
+struct CtaView {
+  int slot = 0;
+  std::int64_t cta = 0;
+  int head = 0, i = 0, j = 0;
+  Op op = Op::barrier;
+  Reason reason = Reason::idle;
+  std::string doing;             // "S = Q·Kᵀ", "load K[3]"
+  double progress = 0;           // of the operation
+  std::vector<HeldTile> tiles;   // in the order in which they came
+  bool has_acc = false;          // this CTA accumulates
+  double acc_done = 0;           // key tiles added to acc, the one under way in part …
+  int acc_total = 0;             // … of all that it will add
+  bool has_rows = false;         // this CTA keeps m and l
+  int rows_updates = 0;          // how often m and l were brought up to date, and …
+  double rows_progress = 0;      // … the share of the rows that the update under way has reached
+  bool operator==(const CtaView&) const = default;
+};
+
+struct SmView {
+  int sm = 0;
+  std::vector<CtaView> ctas;  // by slot
+  bool operator==(const SmView&) const = default;
+};
+
+/// A tile on a link, for the SMs in view.
+struct TileInFlight {
+  Tensor tensor = Tensor::Q;
+  int row = 0, col = 0;      // the first tile of the region, in its map
+  bool drawn_head = false;   // it belongs to the head whose maps are drawn
+  int sm = 0, slot = 0;
+  bool store = false;
+  bool from_hbm = false;     // load: at least a part was not in L2
+  double progress = 0;
+  bool operator==(const TileInFlight&) const = default;
+};
+
+/// All traffic of a link, not only that of the SMs in view.
+struct LinkView {
+  double gb_per_s = 0;   // what the machine offers
+  double used_share = 0;  // of it, now; at most 1
+  bool operator==(const LinkView&) const = default;
+};
+
+struct Scene {
+  Picoseconds t = 0;
+  bool finished = false;
+  int kernel = -1;  // running now; -1 between kernels and at the end
+  int head = 0;     // whose maps are drawn: that of the lowest-numbered CTA at work
+  std::vector<TileMap> maps;
+  TileMap score_visits;  // S tiles on chip, when the schedule keeps none in global memory; else empty
+  std::vector<SmView> sms;
+  std::vector<TileInFlight> in_flight;
+  int busy_sms = 0;
+  LinkView hbm, l2;
+  Moved moved;
+  bool operator==(const Scene&) const = default;
+};
+
+/// `num_sms`: SMs in view, from SM 0. t before the start or after the end shows the start or the end.
+Scene make_scene(const StageTrace& trace, Picoseconds t, int num_sms);
+
+/// "K[3]", "S[2,5]", "P[2,:]" for the region of a load or store.
+std::string tile_name(const TileGrid& grid, const TileOp& op);
+
+}  // namespace flashscope::viz

@@ -1,0 +1,231 @@
+#include "viz/core/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "sim/count/count.h"
+#include "sim/error.h"
+#include "sim/schedule/algorithms.h"
+
+namespace flashscope::viz {
+namespace {
+
+std::vector<Picoseconds> merged(const std::vector<Picoseconds>& a, const std::vector<Picoseconds>& b) {
+  std::vector<Picoseconds> all;
+  std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+void merge_clocks(Results& results) {
+  results.duration = 0;
+  results.boundaries.clear();
+  results.stalls.clear();
+  for (const auto& stage : results.stage) {
+    if (!stage) continue;
+    results.duration = std::max(results.duration, stage->duration());
+    results.boundaries = merged(results.boundaries, stage->boundaries());
+    results.stalls = merged(results.stalls, stage->stalls());
+  }
+}
+
+/// A number that is wanted no more: unwinds out of a timed run.
+struct Outdated {};
+
+}  // namespace
+
+Session::Session(std::vector<Machine> machines, std::vector<Recording> recordings, std::function<void()> wake)
+    : m_machines(std::move(machines)), m_recordings(std::move(recordings)), m_wake(std::move(wake)) {
+  m_thread = std::thread([this] { work(); });
+}
+
+Session::~Session() {
+  {
+    const std::lock_guard lock(m_mutex);
+    m_stop = true;
+    ++m_generation;
+  }
+  m_changed.notify_all();
+  m_thread.join();
+}
+
+void Session::request(const Settings& settings) {
+  const Settings wanted = clamp(settings);
+  {
+    const std::lock_guard lock(m_mutex);
+    if (m_wanted && *m_wanted == wanted) return;
+    m_wanted = wanted;
+    m_confirmed = false;
+    ++m_generation;
+  }
+  m_changed.notify_all();
+}
+
+void Session::confirm() {
+  {
+    const std::lock_guard lock(m_mutex);
+    m_confirmed = true;
+    ++m_generation;
+  }
+  m_changed.notify_all();
+}
+
+void Session::cancel() {
+  const std::lock_guard lock(m_mutex);
+  if (m_finished == m_generation) return;
+  m_finished = ++m_generation;
+  for (auto& run : m_latest.whole)
+    if (run && !run->prediction.value) run->prediction = kernels::Measured<Prediction>::unavailable("cancelled");
+  m_latest.progress = 1;
+  m_latest.asks_first = true;
+  m_fresh = true;
+}
+
+const Results& Session::poll() {
+  const std::lock_guard lock(m_mutex);
+  if (m_fresh) m_polled = m_latest;
+  m_fresh = false;
+  return m_polled;
+}
+
+const Results& Session::wait() {
+  {
+    std::unique_lock lock(m_mutex);
+    m_changed.wait(lock, [this] { return m_finished == m_generation; });
+  }
+  return poll();
+}
+
+void Session::work() {
+  while (true) {
+    Settings settings;
+    bool confirmed = false;
+    std::uint64_t generation = 0;
+    {
+      std::unique_lock lock(m_mutex);
+      m_changed.wait(lock, [this] { return m_stop || m_finished != m_generation; });
+      if (m_stop) return;
+      if (!m_wanted) {
+        m_finished = m_generation;
+        continue;
+      }
+      settings = *m_wanted;
+      confirmed = m_confirmed;
+      generation = m_generation;
+    }
+    try {
+      compute(settings, confirmed, generation);
+    } catch (const Outdated&) {
+      continue;
+    }
+    {
+      const std::lock_guard lock(m_mutex);
+      if (m_generation == generation) m_finished = generation;
+    }
+    m_changed.notify_all();
+    if (m_wake) m_wake();
+  }
+}
+
+bool Session::is_current(std::uint64_t generation) {
+  const std::lock_guard lock(m_mutex);
+  return m_generation == generation;
+}
+
+bool Session::publish(const Results& results, std::uint64_t generation) {
+  {
+    const std::lock_guard lock(m_mutex);
+    if (m_generation != generation) return false;
+    m_latest = results;
+    m_fresh = true;
+  }
+  if (m_wake) m_wake();
+  return true;
+}
+
+void Session::compute(const Settings& settings, bool confirmed, std::uint64_t generation) {
+  const auto publish_or_leave = [&](const Results& r) {
+    if (!publish(r, generation)) throw Outdated();
+  };
+  Results results;
+  results.settings = settings;
+  const auto machine = std::find_if(m_machines.begin(), m_machines.end(),
+                                    [&](const Machine& m) { return m.name == settings.gpu; });
+  if (machine == m_machines.end()) {
+    results.errors.fill("--gpu: '" + settings.gpu + "' is not one of the machine descriptions");
+    publish_or_leave(results);
+    return;
+  }
+  // A timed run that is no longer wanted ends with an Error of its own; what counts is why.
+  const auto guarded = [&](std::string& error, auto&& body) {
+    try {
+      body();
+    } catch (const std::exception& e) {
+      if (!is_current(generation)) throw Outdated();
+      error = e.what();
+    }
+  };
+  const auto still_wanted = [&](double) { return is_current(generation); };
+
+  std::string problem_error;
+  guarded(problem_error, [&] { results.stage_problem = stage_problem(settings, kMaxStageOps); });
+  for (std::size_t which = 0; which < 2; ++which) {
+    results.errors[which] = problem_error;
+    if (problem_error.empty())
+      guarded(results.errors[which], [&] {
+        results.stage[which] = trace_stage(settings.algorithms[which], results.stage_problem, settings.tile, *machine,
+                                           settings.start, still_wanted);
+      });
+  }
+  merge_clocks(results);
+
+  std::array<std::unique_ptr<Schedule>, 2> schedules;
+  std::int64_t ops = 0;
+  for (std::size_t which = 0; which < 2; ++which) {
+    guarded(results.errors[which], [&] {
+      schedules[which] = make_schedule(settings.algorithms[which], settings.problem, settings.tile);
+      results.whole[which] = WholeRun{count(*schedules[which]).total, schedules[which]->closed_form(),
+                                      compulsory_bytes(settings.problem),
+                                      kernels::Measured<Prediction>::unavailable("simulating …")};
+      // The engine simulates some heads of a large problem: it is long when a single head is.
+      ops += results.whole[which]->count.ops / settings.problem.num_heads();
+    });
+  }
+  results.progress = 0;
+  if (ops > kAskAboveOps && !confirmed) {
+    for (auto& run : results.whole)
+      if (run) run->prediction = kernels::Measured<Prediction>::unavailable("a long run: press “Simulate”");
+    results.asks_first = true;
+    results.progress = 1;
+    publish_or_leave(results);
+    return;
+  }
+  publish_or_leave(results);
+
+  for (std::size_t which = 0; which < 2; ++which) {
+    if (!results.whole[which]) continue;
+    auto shown = std::chrono::steady_clock::now();
+    const auto progress = [&](double share) {
+      const auto now = std::chrono::steady_clock::now();
+      if (now - shown < std::chrono::milliseconds(100)) return is_current(generation);
+      shown = now;
+      results.progress = (static_cast<double>(which) + share) / 2;
+      return publish(results, generation);
+    };
+    std::string error;
+    guarded(error, [&] {
+      RunOptions options;
+      options.start = settings.start;
+      options.progress = progress;
+      results.whole[which]->prediction =
+          kernels::Measured<Prediction>::of(simulate(*schedules[which], *machine, options));
+    });
+    if (!error.empty()) results.whole[which]->prediction = kernels::Measured<Prediction>::unavailable(error);
+  }
+  results.progress = 1;
+  publish_or_leave(results);
+}
+
+}  // namespace flashscope::viz

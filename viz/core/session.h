@@ -1,0 +1,85 @@
+// From settings to results, beside the frame loop: one worker thread runs the stage problem, then the whole problem, and
+// drops both as soon as the settings change. The window never waits for it.
+#pragma once
+#include <array>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "viz/core/comparison.h"
+#include "viz/core/settings.h"
+#include "viz/core/stage_trace.h"
+
+namespace flashscope::viz {
+
+/// What is known about some settings. A value; parts that are still being computed are absent.
+struct Results {
+  Settings settings;
+  AttentionProblem stage_problem;
+  std::array<std::shared_ptr<const StageTrace>, 2> stage;
+  std::array<std::string, 2> errors;  // why a stage is absent, for the banner
+  std::array<std::optional<WholeRun>, 2> whole;
+  Picoseconds duration = 0;               // of the longer stage run
+  std::vector<Picoseconds> boundaries;    // of both, sorted: what stepping visits
+  std::vector<Picoseconds> stalls;        // of both, sorted
+  double progress = 1;                    // of the whole-problem runs; 1: nothing under way
+  bool asks_first = false;                // the timed run of the whole problem is long and waits for confirmation
+};
+
+/// Tile operations of one run that the stage records at most, and those of one head above which a timed run waits for
+/// confirmation.
+inline constexpr std::int64_t kMaxStageOps = 60'000;
+inline constexpr std::int64_t kAskAboveOps = 40'000'000;
+
+class Session {
+ public:
+  /// `wake` is called from the worker when something new can be polled.
+  Session(std::vector<Machine> machines, std::vector<Recording> recordings, std::function<void()> wake = {});
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const std::vector<Machine>& machines() const { return m_machines; }
+  const std::vector<Recording>& recordings() const { return m_recordings; }
+
+  /// Starts over when `settings` differ from those under way. They are clamped first.
+  void request(const Settings& settings);
+  /// Runs the whole problem however long it takes.
+  void confirm();
+  /// Stops the whole-problem runs; what is known stays.
+  void cancel();
+  /// The latest results; the old ones stay until the first part of the new is there.
+  const Results& poll();
+  /// Blocks until nothing is under way (for programs without a frame loop).
+  const Results& wait();
+
+ private:
+  void work();
+  void compute(const Settings& settings, bool confirmed, std::uint64_t generation);
+  bool publish(const Results& results, std::uint64_t generation);
+  bool is_current(std::uint64_t generation);
+
+  const std::vector<Machine> m_machines;
+  const std::vector<Recording> m_recordings;
+  const std::function<void()> m_wake;
+
+  std::mutex m_mutex;  // guards what follows
+  std::condition_variable m_changed;
+  std::optional<Settings> m_wanted;
+  bool m_confirmed = false;
+  std::uint64_t m_generation = 0;  // of the wanted settings; a job of an older one stops
+  std::uint64_t m_finished = 0;
+  bool m_stop = false;
+  Results m_latest;
+  bool m_fresh = false;
+
+  Results m_polled;  // of the frame loop alone
+  std::thread m_thread;
+};
+
+}  // namespace flashscope::viz

@@ -1,0 +1,295 @@
+#include "viz/core/stage_trace.h"
+
+#include <algorithm>
+#include <list>
+#include <numeric>
+#include <utility>
+
+#include "sim/engine/blocks.h"
+#include "sim/engine/l2.h"
+#include "sim/error.h"
+#include "sim/schedule/algorithms.h"
+
+namespace flashscope::viz {
+namespace {
+
+bool moves(const TileOp& op) { return op.op == Op::load || op.op == Op::store; }
+
+/// Calls f(cell) for every tile that the region of a load or store touches.
+template <class F>
+void for_each_cell(const TileGrid& grid, const TileOp& op, F f) {
+  if (op.rows == 0 || op.cols == 0) return;
+  for (int r = op.row / grid.tile_rows; r <= (op.row + op.rows - 1) / grid.tile_rows; ++r)
+    for (int c = op.col / grid.tile_cols; c <= (op.col + op.cols - 1) / grid.tile_cols; ++c) f(grid.cell(op.head, r, c));
+}
+
+}  // namespace
+
+Moved& Moved::operator+=(const Moved& other) {
+  sm_read += other.sm_read;
+  sm_write += other.sm_write;
+  hbm_read += other.hbm_read;
+  hbm_write += other.hbm_write;
+  return *this;
+}
+
+TouchIndex::TouchIndex(int cells, std::vector<Entry> entries) {
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return a.cell != b.cell ? a.cell < b.cell : a.touch.begin < b.touch.begin;
+  });
+  m_first.assign(static_cast<std::size_t>(cells) + 1, 0);
+  for (const Entry& entry : entries) ++m_first[static_cast<std::size_t>(entry.cell) + 1];
+  std::partial_sum(m_first.begin(), m_first.end(), m_first.begin());
+  m_touches.reserve(entries.size());
+  for (const Entry& entry : entries) m_touches.push_back(entry.touch);
+}
+
+bool is_wait(Reason reason) {
+  return reason == Reason::hbm || reason == Reason::l2 || reason == Reason::barrier || reason == Reason::launch ||
+         reason == Reason::idle;
+}
+
+StageTrace::StageTrace(std::shared_ptr<const Schedule> schedule, const Machine& machine, Start start,
+                       Prediction prediction, std::vector<OpSpan> spans)
+    : m_schedule(std::move(schedule)),
+      m_machine(machine),
+      m_prediction(std::move(prediction)),
+      m_closed_form(m_schedule->closed_form()) {
+  make_grids();
+  replay_cache(spans, start);
+
+  // Sort spans and what they moved together.
+  std::vector<std::size_t> order(spans.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const OpSpan &x = spans[a], &y = spans[b];
+    return x.sm != y.sm ? x.sm < y.sm : x.slot != y.slot ? x.slot < y.slot : x.begin < y.begin;
+  });
+  std::vector<Moved> moved_by;
+  m_spans.reserve(spans.size());
+  moved_by.reserve(spans.size());
+  for (std::size_t index : order) {
+    if (m_tracks.empty() || m_tracks.back().sm != spans[index].sm || m_tracks.back().slot != spans[index].slot)
+      m_tracks.push_back({spans[index].sm, spans[index].slot, m_spans.size(), m_spans.size()});
+    m_spans.push_back(spans[index]);
+    moved_by.push_back(m_moved_by[index]);
+    m_tracks.back().last = m_spans.size();
+  }
+  m_moved_by = std::move(moved_by);
+
+  index_touches();
+  index_moved();
+  index_times();
+}
+
+void StageTrace::make_grids() {
+  const AttentionProblem& problem = m_schedule->problem();
+  const TileShape& tile = m_schedule->tile();
+  for (Tensor tensor : m_schedule->tensors()) {
+    const TensorShape shape = shape_of(tensor, problem);
+    TileGrid grid;
+    grid.tensor = tensor;
+    grid.tile_rows = tensor == Tensor::K || tensor == Tensor::V ? tile.bc : tile.br;
+    grid.tile_cols = tensor == Tensor::S || tensor == Tensor::P ? tile.bc : std::max(1, shape.cols);
+    grid.down = num_tiles(shape.rows, grid.tile_rows);
+    grid.across = num_tiles(shape.cols, grid.tile_cols);
+    grid.heads = shape.heads;
+    m_grids.push_back(grid);
+  }
+  const auto& tensors = m_schedule->tensors();
+  m_scores_on_chip = std::find(tensors.begin(), tensors.end(), Tensor::S) == tensors.end();
+  m_score_grid = {Tensor::S, tile.br, tile.bc, num_tiles(problem.seqlen_q, tile.br),
+                  num_tiles(problem.seqlen_k, tile.bc), problem.num_heads()};
+}
+
+/// The trace says how many bytes each load missed; which tiles L2 held meanwhile, and what it wrote back, follows from
+/// running the engine's own cache over the same accesses in the same order.
+void StageTrace::replay_cache(const std::vector<OpSpan>& recorded, Start start) {
+  const int partitions = static_cast<int>(m_machine.l2_partitions.value);
+  L2Cache cache(static_cast<std::int64_t>(m_machine.l2_bytes.value), partitions);
+  const BlockMap blocks(*m_schedule);
+
+  // What is resident, oldest first, with the time it came.
+  struct Resident {
+    std::size_t grid;
+    int cell;
+    std::int64_t block;
+    Picoseconds since;
+  };
+  std::list<Resident> residents;
+  std::vector<std::list<Resident>::iterator> where(static_cast<std::size_t>(blocks.size()), residents.end());
+  std::vector<std::vector<TouchIndex::Entry>> residency(m_grids.size());
+
+  const auto leave = [&](std::list<Resident>::iterator it, Picoseconds t) {
+    residency[it->grid].push_back({it->cell, {std::min(it->since, t), t, false}});
+    where[static_cast<std::size_t>(it->block)] = residents.end();
+    return residents.erase(it);
+  };
+  // Tiles leave in the order of their last use; looking at the oldest few finds them as they go.
+  const auto sweep = [&](Picoseconds t) {
+    constexpr int kOldest = 8;
+    auto it = residents.begin();
+    for (int n = 0; n < kOldest && it != residents.end(); ++n) it = cache.holds(it->block) ? std::next(it) : leave(it, t);
+  };
+
+  m_moved_by.resize(recorded.size());
+  const auto pass = [&](bool keep) {
+    int kernel = 0;
+    for (std::size_t n = 0; n < recorded.size(); ++n) {
+      const OpSpan& span = recorded[n];
+      if (span.kernel != kernel) {
+        kernel = span.kernel;
+        if (start == Start::cold_each_kernel) {
+          cache.clear();
+          while (!residents.empty()) leave(residents.begin(), span.begin);
+        }
+      }
+      if (!moves(span.op)) continue;
+      Moved& moved = m_moved_by[n];
+      moved = {};
+      // Blocks of a region in the order of its cells.
+      const BlockMap::Region region = blocks.region_of(span.op);
+      std::vector<std::int64_t> ids;
+      for (int r = 0; r < region.down; ++r)
+        for (int c = 0; c < region.across; ++c) ids.push_back(region.first + r * region.row_step + c);
+      for (std::int64_t block : ids) {
+        const std::int64_t bytes = blocks.bytes_of(span.op.tensor, block);
+        moved.hbm_read += span.op.op == Op::load ? cache.read(block, bytes, span.sm % partitions).miss_bytes
+                                                 : cache.write(block, bytes, span.op.fills).miss_bytes;
+        for (const L2Cache::Eviction& eviction : cache.evictions()) moved.hbm_write += eviction.bytes;
+      }
+      (span.op.op == Op::load ? moved.sm_read : moved.sm_write) = span.op.bytes;
+      const auto grid = std::find_if(m_grids.begin(), m_grids.end(),
+                                     [&](const TileGrid& g) { return g.tensor == span.op.tensor; });
+      // Bytes from HBM arrive with the load; what an SM writes has its place from the start.
+      const Picoseconds arrives = moved.hbm_read > 0 ? span.end : span.begin;
+      std::size_t at = 0;
+      for_each_cell(*grid, span.op, [&](int cell) {
+        const std::int64_t block = ids[at++];
+        auto& slot = where[static_cast<std::size_t>(block)];
+        if (slot == residents.end())
+          slot = residents.insert(residents.end(),
+                                  {static_cast<std::size_t>(grid - m_grids.begin()), cell, block, arrives});
+        else
+          residents.splice(residents.end(), residents, slot);
+      });
+      sweep(span.begin);
+    }
+    if (keep) return;
+    for (Resident& resident : residents) resident.since = 0;  // warm: held from the start
+    for (auto& entries : residency) entries.clear();
+  };
+  if (start == Start::warm) pass(false);
+  pass(true);
+  while (!residents.empty()) leave(residents.begin(), m_prediction.time + 1);
+  for (std::size_t g = 0; g < m_grids.size(); ++g) m_residency.emplace_back(m_grids[g].cells(), std::move(residency[g]));
+}
+
+void StageTrace::index_touches() {
+  std::vector<std::vector<TouchIndex::Entry>> touches(m_grids.size());
+  std::vector<TouchIndex::Entry> visits;
+  Picoseconds scores_began = 0;
+  for (const OpSpan& span : m_spans) {
+    if (moves(span.op)) {
+      for (std::size_t g = 0; g < m_grids.size(); ++g)
+        if (m_grids[g].tensor == span.op.tensor)
+          for_each_cell(m_grids[g], span.op, [&](int cell) {
+            touches[g].push_back({cell, {span.begin, span.end, span.op.op == Op::store}});
+          });
+    } else if (m_scores_on_chip && span.op.op == Op::scores) {
+      scores_began = span.begin;
+    } else if (m_scores_on_chip && span.op.op == Op::weighted_sum) {
+      visits.push_back({m_score_grid.cell(span.op.head, span.op.i, span.op.j), {scores_began, span.end, false}});
+    }
+  }
+  for (std::size_t g = 0; g < m_grids.size(); ++g) m_touches.emplace_back(m_grids[g].cells(), std::move(touches[g]));
+  m_score_visits = TouchIndex(m_score_grid.cells(), std::move(visits));
+}
+
+void StageTrace::index_moved() {
+  std::vector<std::pair<Picoseconds, std::size_t>> ends;
+  for (std::size_t n = 0; n < m_spans.size(); ++n)
+    if (moves(m_spans[n].op)) ends.emplace_back(m_spans[n].end, n);
+  std::sort(ends.begin(), ends.end());
+  Moved sum;
+  for (const auto& [end, n] : ends) {
+    sum += m_moved_by[n];
+    m_ends.push_back(end);
+    m_moved.push_back(sum);
+  }
+  const Moved counted = {m_prediction.count.sm.read, m_prediction.count.sm.write, m_prediction.hbm.read,
+                         m_prediction.hbm.write};
+  if (!(sum == counted)) throw Error(ErrorKind::internal, "the stage's trace does not add up to its prediction");
+}
+
+void StageTrace::index_times() {
+  for (const SlotTrack& track : m_tracks) {
+    if (track.sm != 0) continue;
+    for (std::size_t n = track.first; n < track.last; ++n) {
+      m_boundaries.push_back(m_spans[n].begin);
+      m_boundaries.push_back(m_spans[n].end);
+      const bool waited = n > track.first && is_wait(m_spans[n - 1].reason) && m_spans[n - 1].end == m_spans[n].begin;
+      if (track.slot == 0 && is_wait(m_spans[n].reason) && !waited) m_stalls.push_back(m_spans[n].begin);
+    }
+  }
+  std::sort(m_boundaries.begin(), m_boundaries.end());
+  m_boundaries.erase(std::unique(m_boundaries.begin(), m_boundaries.end()), m_boundaries.end());
+}
+
+const OpSpan* StageTrace::last_begun(const SlotTrack& track, Picoseconds t) const {
+  const auto first = m_spans.begin() + static_cast<std::ptrdiff_t>(track.first);
+  const auto last = m_spans.begin() + static_cast<std::ptrdiff_t>(track.last);
+  // Spans of no length share their begin with the one after them: the last that began is the one.
+  const auto next =
+      std::upper_bound(first, last, t, [](Picoseconds time, const OpSpan& span) { return time < span.begin; });
+  return next == first ? nullptr : &*std::prev(next);
+}
+
+const OpSpan* StageTrace::span_at(const SlotTrack& track, Picoseconds t) const {
+  const OpSpan* span = last_begun(track, t);
+  return span && span->end > t ? span : nullptr;
+}
+
+std::pair<const OpSpan*, const OpSpan*> StageTrace::cta_of(const OpSpan& span) const {
+  const auto same = [&](const OpSpan& other) {
+    return other.sm == span.sm && other.slot == span.slot && other.kernel == span.kernel && other.cta == span.cta;
+  };
+  const OpSpan *first = &span, *last = &span + 1;
+  while (first != m_spans.data() && same(first[-1])) --first;
+  while (last != m_spans.data() + m_spans.size() && same(*last)) ++last;
+  return {first, last};
+}
+
+int StageTrace::head_of(const OpSpan& span) const {
+  return static_cast<int>(span.cta / m_schedule->kernels()[static_cast<std::size_t>(span.kernel)].ctas_per_head);
+}
+
+Moved StageTrace::moved_until(Picoseconds t) const {
+  const auto ended = std::upper_bound(m_ends.begin(), m_ends.end(), t) - m_ends.begin();
+  Moved moved = ended == 0 ? Moved{} : m_moved[static_cast<std::size_t>(ended) - 1];
+  for (const SlotTrack& track : m_tracks) {
+    const OpSpan* span = span_at(track, t);
+    if (!span || !moves(span->op)) continue;
+    const double share = static_cast<double>(t - span->begin) / static_cast<double>(span->end - span->begin);
+    const Moved& whole = moved_by(*span);
+    const auto part = [&](std::int64_t bytes) { return static_cast<std::int64_t>(share * static_cast<double>(bytes)); };
+    moved += {part(whole.sm_read), part(whole.sm_write), part(whole.hbm_read), part(whole.hbm_write)};
+  }
+  return moved;
+}
+
+std::shared_ptr<const StageTrace> trace_stage(const std::string& algorithm, const AttentionProblem& problem,
+                                              TileShape tile, const Machine& machine, Start start,
+                                              const std::function<bool(double)>& progress) {
+  std::shared_ptr<const Schedule> schedule = make_schedule(algorithm, problem, tile);
+  TraceRecorder recorder(static_cast<int>(machine.num_sms.value), std::int64_t{1} << 24);
+  RunOptions options;
+  options.start = start;
+  options.trace = &recorder;
+  options.progress = progress;
+  Prediction prediction = simulate(*schedule, machine, options);
+  return std::make_shared<const StageTrace>(std::move(schedule), machine, start, std::move(prediction),
+                                            recorder.spans());
+}
+
+}  // namespace flashscope::viz

@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "viz/core/text.h"
+#include "viz/panels/panels.h"
+
+namespace flashscope::viz {
+namespace {
+
+std::string value_text(ComparisonRow::Kind kind, double value) {
+  return kind == ComparisonRow::Kind::time ? time_text(value) : size_text(value);
+}
+
+/// Predicted over recorded as a difference: "+3.1 %".
+std::string error_text(const ComparisonRow& row) {
+  const std::optional<double> ratio = row.ratio();
+  if (!ratio) return "";
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%+.1f %%", (*ratio - 1) * 100);
+  return buffer;
+}
+
+void table(const Ui& ui, ImDrawList* list, const Rect& area, const Comparison& comparison) {
+  const Palette& c = *ui.colors;
+  ImFont* font = ui.fonts.small;
+  float y = area.y;
+  draw_text(ui, list, ui.fonts.bold, area.x, y, area.w, c.text, comparison.algorithm);
+  y += ui.px(21);
+  const float label_w = ui.px(92), error_w = ui.px(56);
+  const float value_w = (area.w - label_w - error_w) / 2;
+  const float x1 = area.x + label_w, x2 = x1 + value_w, x3 = x2 + value_w;
+  draw_text(ui, list, font, x1, y, value_w, c.text_dim, "predicted", Align::right);
+  draw_text(ui, list, font, x2, y, value_w, c.text_dim, "recorded", Align::right);
+  draw_text(ui, list, font, x3, y, error_w, c.text_dim, "error", Align::right);
+  y += ui.px(18);
+  fill(list, {area.x, y, area.w, 1}, c.line);
+  y += ui.px(3);
+  for (const ComparisonRow& row : comparison.rows) {
+    const Rect line = {area.x, y, area.w, ui.px(19)};
+    const auto cell = [&](float x, const kernels::Measured<double>& v) {
+      draw_text(ui, list, font, x, y, value_w, v.value ? c.text : c.text_dim,
+                v.value ? value_text(row.kind, *v.value) : "–", Align::right);
+    };
+    draw_text(ui, list, font, area.x, y, label_w, c.text, row.label);
+    cell(x1, row.predicted);
+    cell(x2, row.measured);
+    draw_text(ui, list, font, x3, y, error_w, c.text, error_text(row), Align::right);
+    if (ImGui::IsMouseHoveringRect({line.x, line.y}, {line.right(), line.bottom()})) {
+      std::string tip = row.label + ": " + row.note;
+      if (!row.predicted.value) tip += "\npredicted: unavailable (" + row.predicted.reason + ")";
+      if (!row.measured.value) tip += "\nrecorded: unavailable (" + row.measured.reason + ")";
+      if (row.kind == ComparisonRow::Kind::bytes && row.predicted.value)
+        tip += "\npredicted: " + grouped(std::llround(*row.predicted.value)) + " bytes";
+      ImGui::SetTooltip("%s", tip.c_str());
+    }
+    y += ui.px(19);
+  }
+}
+
+std::string times_text(const Comparison& a, const Comparison& b, std::size_t row) {
+  if (row >= a.rows.size() || row >= b.rows.size()) return "–";
+  const auto& x = a.rows[row].predicted;
+  const auto& y = b.rows[row].predicted;
+  if (!x.value || !y.value || *y.value == 0) return "–";
+  return three_digits(*x.value / *y.value) + " ×";
+}
+
+}  // namespace
+
+Request comparison_panel(const Ui& ui, const Rect& area, const Results& results,
+                         const std::vector<Comparison>& comparisons) {
+  Request request = Request::none;
+  ImDrawList* list = begin_panel(ui, "comparison", area);
+  const Palette& c = *ui.colors;
+  const float x = area.x + ui.px(10), w = area.w - ui.px(20);
+  float y = area.y + ui.px(8);
+  draw_text(ui, list, ui.fonts.bold, x, y, w, c.text, "Predicted and recorded");
+  y += ui.px(20);
+  draw_text(ui, list, ui.fonts.small, x, y, w, c.text_dim, describe(results.settings.problem));
+  y += ui.px(24);
+  for (const Comparison& comparison : comparisons) {
+    table(ui, list, {x, y, w, ui.px(180)}, comparison);
+    y += ui.px(42) + ui.px(19) * static_cast<float>(comparison.rows.size()) + ui.px(3);
+    ImGui::SetCursorScreenPos({x, y});
+    ImGui::PushFont(ui.fonts.small);
+    ImGui::PushTextWrapPos(area.w - ui.px(8));
+    ImGui::PushStyleColor(ImGuiCol_Text, c.text_dim);
+    ImGui::TextWrapped("%s", comparison.measured_from.c_str());
+    ImGui::PopStyleColor();
+    ImGui::PopTextWrapPos();
+    ImGui::PopFont();
+    y = ImGui::GetCursorScreenPos().y + ui.px(8);
+  }
+  if (comparisons.size() == 2) {
+    draw_text(ui, list, ui.fonts.bold, x, y, w, c.text, comparisons[0].algorithm + " ÷ " + comparisons[1].algorithm);
+    y += ui.px(21);
+    const std::pair<const char*, std::size_t> ratios[] = {{"SM read", 0}, {"HBM read", 2}, {"time", 6}};
+    float at = x;
+    for (const auto& [name, row] : ratios) {
+      draw_text(ui, list, ui.fonts.small, at, y, w / 3, c.text_dim, name);
+      draw_text(ui, list, ui.fonts.title, at, y + ui.px(16), w / 3, c.text, times_text(comparisons[0], comparisons[1], row));
+      at += w / 3;
+    }
+    y += ui.px(46);
+  }
+  ImGui::SetCursorScreenPos({x, y});
+  if (results.progress < 1) {
+    ImGui::PushFont(ui.fonts.small);
+    ImGui::ProgressBar(static_cast<float>(results.progress), {w - ui.px(70), ui.px(20)}, "simulating");
+    ImGui::SameLine();
+    if (ImGui::Button("Cancel")) request = Request::cancel;
+    ImGui::PopFont();
+  } else if (results.asks_first) {
+    if (ImGui::Button("Simulate the whole problem")) request = Request::confirm;
+  }
+  end_panel();
+  return request;
+}
+
+}  // namespace flashscope::viz

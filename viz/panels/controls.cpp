@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <cmath>
+
+#include "sim/schedule/algorithms.h"
+#include "viz/core/text.h"
+#include "viz/panels/panels.h"
+
+namespace flashscope::viz {
+namespace {
+
+void label(const Ui& ui, const char* name, const std::string& range = "") {
+  ImGui::PushFont(ui.fonts.small);
+  ImGui::TextUnformatted(name);
+  if (!range.empty()) {
+    ImGui::SameLine();
+    const float room = ImGui::GetContentRegionAvail().x - ImGui::CalcTextSize(range.c_str()).x;
+    ImGui::SetCursorPosX(ImGui::GetCursorPosX() + std::max(0.0f, room));
+    ImGui::TextDisabled("%s", range.c_str());
+  }
+  ImGui::PopFont();
+}
+
+/// A slider over `range`. Dragging moves in multiples of `snap`; a typed value (Ctrl+click) is taken as it is, clamped.
+void number(const Ui& ui, const char* name, int& value, IntRange range, int snap, bool logarithmic) {
+  label(ui, name, grouped(range.lo) + " … " + grouped(range.hi));
+  ImGui::SetNextItemWidth(-1);
+  const std::string id = std::string("##") + name;
+  const int before = value;
+  const ImGuiSliderFlags flags =
+      ImGuiSliderFlags_AlwaysClamp | (logarithmic ? ImGuiSliderFlags_Logarithmic : ImGuiSliderFlags_None);
+  ImGui::SliderInt(id.c_str(), &value, range.lo, range.hi, "%d", flags);
+  const bool dragging = ImGui::IsItemActive() && !ImGui::GetIO().WantTextInput;
+  if (dragging && value != before && value > snap) value = (value + snap / 2) / snap * snap;
+  value = clamp_to(range, value);
+}
+
+template <class Names>
+bool choice(const Ui& ui, const char* name, std::string& current, const Names& names) {
+  label(ui, name);
+  ImGui::SetNextItemWidth(-1);
+  bool changed = false;
+  if (ImGui::BeginCombo((std::string("##") + name).c_str(), current.c_str())) {
+    for (const std::string& option : names)
+      if (ImGui::Selectable(option.c_str(), option == current)) {
+        changed = option != current;
+        current = option;
+      }
+    ImGui::EndCombo();
+  }
+  return changed;
+}
+
+}  // namespace
+
+void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::vector<Machine>& machines) {
+  begin_panel(ui, "controls", area);
+  Settings& s = state.settings;
+  AttentionProblem& p = s.problem;
+
+  ImGui::PushFont(ui.fonts.title);
+  ImGui::TextUnformatted("FlashScope");
+  ImGui::PopFont();
+  ImGui::Dummy({0, ui.px(2)});
+
+  std::vector<std::string> names;
+  for (const Algorithm& algorithm : algorithms()) names.push_back(algorithm.name);
+  choice(ui, "left algorithm", s.algorithms[0], names);
+  choice(ui, "right algorithm", s.algorithms[1], names);
+  ImGui::Dummy({0, ui.px(2)});
+
+  // One length for queries and keys; a problem given with two keeps them until this is moved.
+  int seqlen = std::max(p.seqlen_q, p.seqlen_k);
+  const int seqlen_before = seqlen;
+  number(ui, "seqlen N", seqlen, kSeqlenRange, 64, true);
+  if (seqlen != seqlen_before) p.seqlen_q = p.seqlen_k = seqlen;
+  number(ui, "head dim d", p.head_dim, kHeadDimRange, 8, false);
+  number(ui, "query tile rows Br", s.tile.br, kTileRange, 8, false);
+  number(ui, "key tile rows Bc", s.tile.bc, kTileRange, 8, false);
+  const int heads_before = p.heads;
+  number(ui, "heads", p.heads, kHeadsRange, 1, true);
+  if (p.heads != heads_before) p.kv_heads = p.heads;
+
+  std::string dtype = name_of(p.dtype);
+  if (choice(ui, "dtype", dtype, std::vector<std::string>{"fp32", "fp16", "bf16", "fp8"})) p.dtype = dtype_from_name(dtype);
+  ImGui::Checkbox("causal mask", &p.causal);
+  std::vector<std::string> gpus;
+  for (const Machine& machine : machines) gpus.push_back(machine.name);
+  choice(ui, "GPU", s.gpu, gpus);
+  ImGui::Dummy({0, ui.px(2)});
+  number(ui, "stage N up to", s.stage_seqlen, kStageSeqlenRange, 64, true);
+
+  s = clamp(s);
+  end_panel();
+}
+
+}  // namespace flashscope::viz

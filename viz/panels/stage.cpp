@@ -1,0 +1,456 @@
+// From top to bottom as the data goes: HBM with the matrices as tile maps, the link to L2, what L2 holds of them, the
+// links to the SMs, two SMs with what they hold, and the counters. Both stages share one geometry, so that what one
+// algorithm keeps in HBM and the other does not stands side by side.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "sim/schedule/algorithms.h"
+#include "viz/core/text.h"
+#include "viz/panels/panels.h"
+#include "viz/render/tile_map.h"
+
+namespace flashscope::viz {
+namespace {
+
+constexpr float kPixelsPerTbPerS = 6;  // width of a link
+
+/// Where the matrices stand, in HBM and below it in L2.
+struct MapColumn {
+  Tensor tensor;
+  float x, w;
+};
+struct MapLayout {
+  std::vector<MapColumn> columns;
+  float height = 0;
+};
+
+bool is_statistic(Tensor tensor) { return tensor == Tensor::LSE || tensor == Tensor::M || tensor == Tensor::L; }
+
+/// To scale: a tile is as large in every matrix. Room for S and P is kept even when they are not stored.
+MapLayout map_layout(const Ui& ui, const StageTrace& trace, float x, float width, float height) {
+  const TileGrid& scores = trace.score_grid();
+  const float gap = ui.px(17), statistic = ui.px(3);
+  std::vector<Tensor> order = {Tensor::Q, Tensor::K, Tensor::V, Tensor::S, Tensor::P, Tensor::O};
+  for (const TileGrid& grid : trace.grids())
+    if (is_statistic(grid.tensor)) order.push_back(grid.tensor);
+  const AttentionProblem& problem = trace.schedule().problem();
+  // Elements decide the width, so that d = 64 beside Bc = 64 is as wide as a tile of S.
+  const auto tiles_across = [&](Tensor tensor) {
+    return tensor == Tensor::S || tensor == Tensor::P
+               ? static_cast<float>(scores.across)
+               : std::max(1.0f, static_cast<float>(problem.head_dim) / static_cast<float>(trace.schedule().tile().bc));
+  };
+  float across = 0, fixed = 0;
+  for (Tensor tensor : order) {
+    if (is_statistic(tensor))
+      fixed += statistic;
+    else
+      across += tiles_across(tensor);
+    fixed += gap;
+  }
+  const float down = static_cast<float>(std::max(scores.down, scores.across));
+  const float cell = std::max(0.01f, std::min({(width - fixed) / across, height / down, ui.px(26)}));
+  MapLayout layout;
+  layout.height = cell * down;
+  float used = fixed - gap;
+  for (Tensor tensor : order) used += is_statistic(tensor) ? 0 : cell * tiles_across(tensor);
+  float at = x + std::max(0.0f, (width - used) / 2);
+  for (Tensor tensor : order) {
+    const float w = is_statistic(tensor) ? statistic : std::max(ui.px(3), cell * tiles_across(tensor));
+    layout.columns.push_back({tensor, at, w});
+    at += w + gap;
+  }
+  return layout;
+}
+
+class StageDrawing {
+ public:
+  StageDrawing(const Ui& ui, ImDrawList* list, const Rect& area, const char* name, const StageTrace& trace,
+               const Scene& scene)
+      : m_ui(ui), m_c(*ui.colors), m_list(list), m_area(area), m_name(name), m_trace(trace), m_scene(scene) {}
+
+  void draw() {
+    const float pad = px(8);
+    float y = m_area.y + px(5);
+    title(y);
+    y += px(25);
+    kernels(y);
+    y += px(21);
+
+    // What is left after the parts of fixed height goes to the maps: five parts HBM, two parts L2.
+    const float x = m_area.x + pad, w = m_area.w - 2 * pad;
+    const float link = px(30), sm_height = px(153), counters_height = px(44);
+    const float header = px(20), letters = px(15), foot = px(6);
+    const float maps = m_area.bottom() - y - 2 * link - sm_height - counters_height - 2 * (header + foot) - letters - px(8);
+    m_layout = map_layout(m_ui, m_trace, x + px(8), w - px(16), std::max(px(20), maps * 5 / 7));
+    const float l2_maps = std::max(px(12), std::min(maps - m_layout.height, m_layout.height));
+    const Rect hbm = {x, y, w, header + letters + m_layout.height + foot};
+    const Rect l2 = {x, hbm.bottom() + link, w, header + l2_maps + foot};
+    const Rect sms = {x, l2.bottom() + link, w, sm_height};
+
+    draw_hbm(hbm);
+    draw_l2(l2, l2_maps);
+    draw_links(hbm, l2, sms);
+    draw_sms(sms);
+    draw_tiles_in_flight(hbm, l2, sms);
+    counters({x, m_area.bottom() - counters_height, w, counters_height});
+  }
+
+ private:
+  float px(float units) const { return m_ui.px(units); }
+  float text(ImFont* font, float x, float y, float w, Color color, const std::string& s, Align align = Align::left) {
+    return draw_text(m_ui, m_list, font, x, y, w, color, s, align);
+  }
+
+  void title(float y) {
+    const std::string& algorithm = m_trace.schedule().algorithm();
+    const float x = m_area.x + px(10), w = m_area.w - px(20);
+    const float name = text(m_ui.fonts.title, x, y, w, m_c.text, algorithm);
+    const double us = static_cast<double>(m_trace.duration()) / 1e6;
+    const std::string status = m_scene.finished ? "done after " + time_text(us)
+                                                : grouped(m_scene.busy_sms) + " of " +
+                                                      grouped(static_cast<std::int64_t>(m_trace.machine().num_sms.value)) +
+                                                      " SMs busy";
+    text(m_scene.finished ? m_ui.fonts.bold : m_ui.fonts.body, x + name + px(12), y + px(3), w - name - px(12),
+         m_scene.finished ? m_c.good : m_c.text_dim, status, Align::right);
+  }
+
+  /// The kernels in launch order, the one that runs underlined.
+  void kernels(float y) {
+    float x = m_area.x + px(10);
+    const float right = m_area.right() - px(10);
+    const auto& launches = m_trace.schedule().kernels();
+    const std::string prefix = m_trace.schedule().algorithm() + "_";
+    for (std::size_t k = 0; k < launches.size(); ++k) {
+      const bool running = m_scene.kernel == static_cast<int>(k);
+      const bool over = m_scene.t >= m_trace.prediction().kernels[k].end;
+      std::string name = launches[k].name;
+      if (name.rfind(prefix, 0) == 0) name = name.substr(prefix.size());
+      std::replace(name.begin(), name.end(), '_', ' ');
+      name = (launches.size() > 1 ? "kernel " + std::to_string(k + 1) + " " : "one kernel, ") +
+             (launches.size() > 1 ? name : grouped(launches[k].ctas()) + " CTAs");
+      const float w = text(m_ui.fonts.small, x, y, right - x, running ? m_c.text : m_c.text_dim, name);
+      if (running) fill(m_list, {x, y + px(16), w, px(2)}, m_c.accent);
+      if (over && !running) fill(m_list, {x, y + px(16), w, px(1)}, m_c.line);
+      x += w + px(14);
+    }
+  }
+
+  const TileMap* map_of(Tensor tensor) const {
+    for (const TileMap& map : m_scene.maps)
+      if (map.tensor == tensor) return &map;
+    return nullptr;
+  }
+
+  std::string heads_text() const {
+    const AttentionProblem& p = m_trace.schedule().problem();
+    return "head " + std::to_string(m_scene.head + 1) + " of " + std::to_string(p.num_heads());
+  }
+
+  void draw_hbm(const Rect& box) {
+    fill(m_list, box, m_c.box, px(4));
+    outline(m_list, box, m_c.of(Reason::hbm), px(4), px(1.5f));
+    const Machine& machine = m_trace.machine();
+    const float x = box.x + px(8), w = box.w - px(16), y = box.y + px(2);
+    const float label = text(m_ui.fonts.bold, x, y, w, m_c.of(Reason::hbm), "HBM");
+    text(m_ui.fonts.small, x + label + px(8), y + px(2), w, m_c.text_dim, size_text(machine.hbm_bytes.value));
+    text(m_ui.fonts.small, x, y + px(2), w, m_c.text_dim, heads_text(), Align::right);
+    m_maps_top = box.y + px(20) + px(15);
+    bool ghost_drawn = false;
+    for (const MapColumn& column : m_layout.columns) {
+      const TileMap* map = map_of(column.tensor);
+      const bool is_score = column.tensor == Tensor::S || column.tensor == Tensor::P;
+      if (map) {
+        text(m_ui.fonts.small, column.x - px(12), m_maps_top - px(16), column.w + px(24), m_c.text, name_of(column.tensor),
+             Align::center);
+        draw_tile_map(m_ui, m_list, {column.x, m_maps_top, column.w, height_of(*map)}, *map, MapView::state,
+                      std::string(m_name) + name_of(column.tensor));
+      } else if (is_score && !ghost_drawn) {
+        ghost_drawn = true;
+        draw_scores_on_chip(column);
+      }
+    }
+  }
+
+  float height_of(const TileMap& map) const {
+    return m_layout.height * static_cast<float>(map.down) /
+           static_cast<float>(std::max(m_trace.score_grid().down, m_trace.score_grid().across));
+  }
+
+  /// S where it would stand if it were stored: an empty frame, in which the tiles that SMs work on pass by.
+  void draw_scores_on_chip(const MapColumn& column) {
+    const TileMap& visits = m_scene.score_visits;
+    const Rect area = {column.x, m_maps_top, column.w, height_of(visits)};
+    draw_tile_map(m_ui, m_list, area, visits, MapView::state, std::string(m_name) + "visits", true);
+    text(m_ui.fonts.small, column.x - px(30), m_maps_top - px(16), column.w + px(60), m_c.text_dim, "S, on chip only",
+         Align::center);
+    for (const MapColumn& other : m_layout.columns)
+      if (other.tensor == Tensor::P) {
+        const float y = m_maps_top + area.h / 2 - px(26);
+        text(m_ui.fonts.small, other.x, y, other.w, m_c.text_dim, "no S or P", Align::center);
+        text(m_ui.fonts.small, other.x, y + px(16), other.w, m_c.text_dim, "in HBM", Align::center);
+      }
+  }
+
+  void draw_l2(const Rect& box, float map_height) {
+    fill(m_list, box, m_c.box, px(4));
+    outline(m_list, box, m_c.of(Reason::l2), px(4), px(1.5f));
+    const float x = box.x + px(8), w = box.w - px(16), y = box.y + px(2);
+    const float label = text(m_ui.fonts.bold, x, y, w, m_c.of(Reason::l2), "L2");
+    text(m_ui.fonts.small, x + label + px(8), y + px(2), w, m_c.text_dim,
+         size_text(m_trace.machine().l2_bytes.value) + ", tiles held");
+    std::int64_t held = 0, cells = 0;
+    for (const TileMap& map : m_scene.maps)
+      if (!is_statistic(map.tensor))
+        for (const TileCell& cell : map.cells) {
+          held += cell.in_l2;
+          ++cells;
+        }
+    std::string right = grouped(held) + " of " + grouped(cells);
+    if (m_scene.finished && m_trace.prediction().hbm_dirty_bytes > 0)
+      right += ", " + size_in_mb(static_cast<double>(m_trace.prediction().hbm_dirty_bytes)) + " not yet in HBM";
+    text(m_ui.fonts.small, x, y + px(2), w, m_c.text_dim, right, Align::right);
+    const float squash = map_height / m_layout.height;
+    for (const MapColumn& column : m_layout.columns)
+      if (const TileMap* map = map_of(column.tensor))
+        draw_tile_map(m_ui, m_list, {column.x, box.y + px(20), column.w, height_of(*map) * squash}, *map, MapView::l2,
+                      std::string(m_name) + "l2" + name_of(column.tensor));
+  }
+
+  /// A pipe: its width is bandwidth, the filled part of it is use.
+  void pipe(float center, float top, float bottom, double gb_per_s, double share, Color color) {
+    const float w = std::max(px(2), px(kPixelsPerTbPerS) * static_cast<float>(gb_per_s / 1e3));
+    const Rect frame = {center - w / 2, top, w, bottom - top};
+    fill(m_list, frame, mixed(color, m_c.panel, 0.15));
+    const float used = w * static_cast<float>(share);
+    fill(m_list, {center - used / 2, top, used, bottom - top}, color);
+    outline(m_list, frame, mixed(color, m_c.panel, 0.7));
+  }
+
+  /// Where the port of an SM is: towards the sides, so that the link to all SMs has room for its numbers.
+  float port_x(const Rect& sms, int sm) const {
+    const float count = static_cast<float>(m_scene.sms.size());
+    const float middle = (static_cast<float>(sm) + 0.5f) / count;
+    return sms.x + sms.w * (0.5f + (middle - 0.5f) * 1.68f);
+  }
+  float hbm_lane(const Rect& sms, int sm) const {
+    const float center = sms.x + sms.w / 2;
+    return center + (static_cast<float>(sm) - 0.5f) * px(9);
+  }
+
+  void draw_links(const Rect& hbm, const Rect& l2, const Rect& sms) {
+    const float center = hbm.x + hbm.w / 2;
+    pipe(center, hbm.bottom(), l2.y, m_scene.hbm.gb_per_s, m_scene.hbm.used_share, m_c.of(Reason::hbm));
+    pipe(center, l2.bottom(), sms.y, m_scene.l2.gb_per_s, m_scene.l2.used_share, m_c.of(Reason::l2));
+    const auto use = [&](const LinkView& link) {
+      return percent_text(link.used_share) + " of " + bandwidth_text(link.gb_per_s);
+    };
+    const float x = center + px(35), w = px(112);
+    text(m_ui.fonts.small, x, hbm.bottom() + px(7), w, m_c.text, use(m_scene.hbm));
+    text(m_ui.fonts.small, x, l2.bottom() + px(7), w, m_c.text, use(m_scene.l2));
+    const Machine& machine = m_trace.machine();
+    const double port = machine.l2_bytes_per_clk_per_sm.value * machine.sm_clock_mhz.value / 1e3;
+    for (const SmView& sm : m_scene.sms)
+      pipe(port_x(sms, sm.sm), l2.bottom(), sms.y, port, 0, m_c.of(Reason::l2));
+  }
+
+  void draw_tiles_in_flight(const Rect& hbm, const Rect& l2, const Rect& sms) {
+    const float size = px(9);
+    for (const TileInFlight& tile : m_scene.in_flight) {
+      const float port = port_x(sms, tile.sm) + (static_cast<float>(tile.slot % 2) - 0.5f) * px(11);
+      const float lane_x = hbm_lane(sms, tile.sm);
+      float x = port, y = 0;
+      const float p = static_cast<float>(tile.progress);
+      if (tile.store)
+        y = sms.y + (l2.bottom() - sms.y) * p;
+      else if (!tile.from_hbm)
+        y = l2.bottom() + (sms.y - l2.bottom()) * p;
+      else if (p < 0.5f) {
+        x = lane_x;
+        y = hbm.bottom() + (l2.y - hbm.bottom()) * 2 * p;
+      } else
+        y = l2.bottom() + (sms.y - l2.bottom()) * (2 * p - 1);
+      const Rect r = {x - size / 2, y - size / 2, size, size};
+      fill(m_list, r, m_c.of(tile.tensor), px(1));
+      outline(m_list, r, m_c.accent, px(1));
+    }
+  }
+
+  void draw_sms(const Rect& area) {
+    const float gap = px(8);
+    const float count = static_cast<float>(m_scene.sms.size());
+    const float w = (area.w - gap * (count - 1)) / count;
+    for (const SmView& sm : m_scene.sms) draw_sm({area.x + static_cast<float>(sm.sm) * (w + gap), area.y, w, area.h}, sm);
+  }
+
+  void draw_sm(const Rect& box, const SmView& sm) {
+    fill(m_list, box, m_c.box, px(4));
+    outline(m_list, box, m_c.of(Reason::smem), px(4), px(1.5f));
+    const float x = box.x + px(7), w = box.w - px(14);
+    float y = box.y + px(3);
+    const float label = text(m_ui.fonts.bold, x, y, w, m_c.text, "SM " + std::to_string(sm.sm));
+    if (sm.ctas.empty()) {
+      text(m_ui.fonts.small, x, y + px(2), w, m_c.text_dim, "idle", Align::right);
+      return;
+    }
+    const CtaView& cta = sm.ctas.front();
+    text(m_ui.fonts.small, x + label + px(6), y + px(2), w - label - px(6), m_c.text_dim,
+         "CTA " + grouped(cta.cta) + ", head " + std::to_string(cta.head + 1), Align::right);
+    y += px(20);
+    operation(x, y, w, cta);
+    y += px(23);
+    y = held_tiles(x, y, w, cta);
+    registers(x, y, w, cta);
+    others({x, box.bottom() - px(20), w, px(16)}, sm);
+  }
+
+  void operation(float x, float y, float w, const CtaView& cta) {
+    const Color color = m_c.of(cta.reason);
+    fill(m_list, {x, y + px(4), px(9), px(9)}, color, px(1));
+    text(m_ui.fonts.small, x + px(14), y, w - px(14), m_c.text, cta.doing);
+    const Rect bar = {x, y + px(17), w, px(2)};
+    fill(m_list, bar, m_c.grip);
+    fill(m_list, {bar.x, bar.y, bar.w * static_cast<float>(cta.progress), bar.h}, color);
+  }
+
+  /// Tiles in SMEM; returns the y below them.
+  float held_tiles(float x, float y, float w, const CtaView& cta) {
+    text(m_ui.fonts.small, x, y, w, m_c.of(Reason::smem), "SMEM");
+    const float tile_h = px(22), gap = px(4), left = x + px(44);
+    float at = left;
+    for (const HeldTile& tile : cta.tiles) {
+      if (tile.in_registers) continue;
+      const float tile_w = std::max(px(28), text_width(m_ui.fonts.small, tile.name) + px(8));
+      if (at > left && at + tile_w > x + w) {
+        at = left;
+        y += tile_h + gap;
+      }
+      held_tile({at, y - px(2), tile_w, tile_h}, tile);
+      at += tile_w + gap;
+    }
+    return y + tile_h + px(4);
+  }
+
+  void held_tile(const Rect& r, const HeldTile& tile) {
+    const Color color = m_c.of(tile.tensor);
+    const Color faint = mixed(color, m_c.box, tile.spent ? 0.12 : 0.25);
+    fill(m_list, r, faint, px(2));
+    if (!tile.spent) fill(m_list, {r.x, r.y, r.w * static_cast<float>(tile.filled), r.h}, color, px(2));
+    outline(m_list, r, tile.in_use ? m_c.accent : color, px(2), tile.in_use ? px(2) : 1);
+    const bool on_color = !tile.spent && tile.filled > 0.5;
+    text(m_ui.fonts.small, r.x, r.y + px(3), r.w, on_color ? m_c.ink_on(color) : tile.spent ? m_c.text_dim : m_c.text,
+         tile.name, Align::center);
+  }
+
+  void registers(float x, float y, float w, const CtaView& cta) {
+    if (!cta.has_acc && !cta.has_rows &&
+        std::none_of(cta.tiles.begin(), cta.tiles.end(), [](const HeldTile& t) { return t.in_registers; }))
+      return;
+    text(m_ui.fonts.small, x, y, w, m_c.text_dim, "regs");
+    float at = x + px(44);
+    for (const HeldTile& tile : cta.tiles) {
+      if (!tile.in_registers) continue;
+      const float tile_w = std::max(px(28), text_width(m_ui.fonts.small, tile.name) + px(8));
+      held_tile({at, y - px(2), tile_w, px(22)}, tile);
+      at += tile_w + px(6);
+    }
+    const float bar = px(13), step = px(17);
+    if (cta.has_acc) {
+      const std::string done = "acc " + std::to_string(static_cast<int>(cta.acc_done)) + "/" + std::to_string(cta.acc_total);
+      const bool fits = at == x + px(44);
+      if (!fits) {
+        at = x + px(44);
+        y += px(24);
+      }
+      gauge({at, y, x + w - at, bar}, cta.acc_done / std::max(1, cta.acc_total), m_c.of(Tensor::O), done);
+      y += step;
+    } else if (at > x + px(44)) {
+      y += px(24);
+    }
+    if (cta.has_rows) {
+      at = x + px(44);
+      const bool updating = cta.rows_progress > 0;
+      const double share = updating ? cta.rows_progress : cta.rows_updates > 0 ? 1 : 0;
+      gauge({at, y, x + w - at, bar}, share, m_c.of(Tensor::LSE), "m, l  update " + std::to_string(cta.rows_updates + updating));
+    }
+  }
+
+  void gauge(const Rect& r, double share, Color color, const std::string& label) {
+    fill(m_list, r, m_c.grip, px(2));
+    fill(m_list, {r.x, r.y, r.w * static_cast<float>(std::clamp(share, 0.0, 1.0)), r.h}, mixed(color, m_c.box, 0.45), px(2));
+    text(m_ui.fonts.small, r.x + px(5), r.y - px(1), r.w - px(8), m_c.text, label);
+  }
+
+  /// The other CTAs of the SM: a chip each, in the colour of what it does or waits for.
+  void others(const Rect& area, const SmView& sm) {
+    if (sm.ctas.size() < 2) return;
+    float x = area.x;
+    const std::string label = "+ " + std::to_string(sm.ctas.size() - 1) + (sm.ctas.size() == 2 ? " CTA" : " CTAs");
+    x += text(m_ui.fonts.small, x, area.y, area.w, m_c.text_dim, label) + px(7);
+    for (std::size_t n = 1; n < sm.ctas.size() && x + px(9) < area.right(); ++n) {
+      fill(m_list, {x, area.y + px(4), px(9), px(9)}, m_c.of(sm.ctas[n].reason), px(1));
+      x += px(13);
+    }
+    if (sm.ctas.size() == 2) text(m_ui.fonts.small, x, area.y, area.right() - x, m_c.text_dim, sm.ctas[1].doing);
+  }
+
+  void counters(const Rect& area) {
+    const Moved all = m_trace.moved_in_all();
+    const Moved& now = m_scene.moved;
+    const ClosedForm& form = m_trace.closed_form();
+    const float w = area.w / 2 - px(6), x2 = area.x + area.w / 2 + px(6);
+    counter({area.x, area.y + px(2), w, px(18)}, "SM read", now.sm_read, all.sm_read, all.sm_read == form.sm_read_bytes);
+    counter({area.x, area.y + px(22), w, px(18)}, "SM write", now.sm_write, all.sm_write,
+            all.sm_write == form.sm_write_bytes);
+    counter({x2, area.y + px(2), w, px(18)}, "HBM read", now.hbm_read, all.hbm_read, false);
+    counter({x2, area.y + px(22), w, px(18)}, "HBM write", now.hbm_write, all.hbm_write, false);
+  }
+
+  /// So far of the total; at the end, whether the formula gives the same.
+  void counter(const Rect& r, const char* name, std::int64_t now, std::int64_t all, bool equals_closed_form) {
+    const bool checked = m_scene.finished && equals_closed_form;
+    const double share = all == 0 ? 0 : static_cast<double>(now) / static_cast<double>(all);
+    text(m_ui.fonts.small, r.x, r.y, r.w, m_c.text_dim, name);
+    const std::string value =
+        m_scene.finished ? size_in_mb(static_cast<double>(now)) + (checked ? " = formula ✓" : "")
+                         : mb_digits(static_cast<double>(now), static_cast<double>(all)) + " of " +
+                               size_in_mb(static_cast<double>(all));
+    text(m_ui.fonts.small, r.x, r.y, r.w, checked ? m_c.good : m_c.text, value, Align::right);
+    const Rect bar = {r.x, r.y + px(16), r.w, px(2)};
+    fill(m_list, bar, m_c.grip);
+    fill(m_list, {bar.x, bar.y, bar.w * static_cast<float>(share), bar.h}, checked ? m_c.good : m_c.text_dim);
+  }
+
+  const Ui& m_ui;
+  const Palette& m_c;
+  ImDrawList* m_list;
+  const Rect m_area;
+  const char* m_name;
+  const StageTrace& m_trace;
+  const Scene& m_scene;
+  MapLayout m_layout;
+  float m_maps_top = 0;
+};
+
+}  // namespace
+
+void stage_panel(const Ui& ui, const Rect& area, const char* name, const StageTrace& trace, const Scene& scene) {
+  ImDrawList* list = begin_panel(ui, name, area, false);
+  StageDrawing(ui, list, area, name, trace, scene).draw();
+  end_panel();
+}
+
+void stage_message(const Ui& ui, const Rect& area, const char* name, const std::string& title, const std::string& text) {
+  begin_panel(ui, name, area, false);
+  ImGui::PushFont(ui.fonts.title);
+  ImGui::TextUnformatted(title.c_str());
+  ImGui::PopFont();
+  ImGui::Dummy({0, ui.px(8)});
+  ImGui::PushTextWrapPos(area.w - ui.px(12));
+  ImGui::TextUnformatted(text.c_str());
+  ImGui::PopTextWrapPos();
+  end_panel();
+}
+
+}  // namespace flashscope::viz

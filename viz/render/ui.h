@@ -1,0 +1,57 @@
+// What every panel draws with: colours, fonts, scale, and the place for large tile maps.
+#pragma once
+#include <imgui.h>
+
+#include <string>
+
+#include "viz/render/palette.h"
+#include "viz/render/tile_textures.h"
+
+namespace flashscope::viz {
+
+/// A rectangle in pixels of the frame.
+struct Rect {
+  float x = 0, y = 0, w = 0, h = 0;
+  float right() const { return x + w; }
+  float bottom() const { return y + h; }
+  Rect inset(float by) const { return {x + by, y + by, w - 2 * by, h - 2 * by}; }
+  bool empty() const { return !(w >= 1 && h >= 1); }
+};
+
+struct Fonts {
+  ImFont* body = nullptr;
+  ImFont* small = nullptr;
+  ImFont* bold = nullptr;
+  ImFont* title = nullptr;
+};
+
+struct Ui {
+  const Palette* colors = nullptr;
+  Fonts fonts;
+  float scale = 1;  // pixels per design unit: a 1280 × 720 window has scale 1
+  TileTextures* textures = nullptr;
+
+  float px(float units) const { return units * scale; }
+};
+
+/// Builds the fonts into ImGui's atlas: the first known place that has them, else ImGui's own. Call again, on a cleared
+/// atlas, when the scale changes.
+Fonts load_fonts(float scale);
+/// Colours and sizes of ImGui's own widgets.
+void apply_style(const Ui& ui);
+
+enum class Align { left, center, right };
+/// One line, clipped to `width` with an ellipsis; returns the width drawn.
+float draw_text(const Ui& ui, ImDrawList* list, ImFont* font, float x, float y, float width, Color color,
+                const std::string& text, Align align = Align::left);
+float text_width(ImFont* font, const std::string& text);
+void fill(ImDrawList* list, const Rect& rect, Color color, float rounding = 0);
+void outline(ImDrawList* list, const Rect& rect, Color color, float rounding = 0, float thickness = 1);
+/// Diagonal lines: what the mask leaves out.
+void hatch(ImDrawList* list, const Rect& rect, Color color, float spacing);
+
+/// A window without decoration that fills `rect`; its draw list is for the panel. Always pair with end_panel().
+ImDrawList* begin_panel(const Ui& ui, const char* name, const Rect& rect, bool inputs = true);
+void end_panel();
+
+}  // namespace flashscope::viz
