@@ -1,5 +1,5 @@
-// What the tiled FMA rungs are made of: tiles copied between global and shared memory, and the two products of attention
-// on register tiles. Tiles in shared memory are float32 whatever the storage dtype is.
+// What the tiled FMA rungs are made of: tiles copied between global and shared memory, and the two products of
+// attention on register tiles. Tiles in shared memory are float32 whatever the storage dtype is.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -22,11 +22,17 @@ __device__ inline float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
 template <class T>
 __device__ T narrow(float x);
 template <>
-__device__ inline float narrow<float>(float x) { return x; }
+__device__ inline float narrow<float>(float x) {
+  return x;
+}
 template <>
-__device__ inline __half narrow<__half>(float x) { return __float2half_rn(x); }
+__device__ inline __half narrow<__half>(float x) {
+  return __float2half_rn(x);
+}
 template <>
-__device__ inline __nv_bfloat16 narrow<__nv_bfloat16>(float x) { return __float2bfloat16_rn(x); }
+__device__ inline __nv_bfloat16 narrow<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
 
 /// kVec elements as one access: 16 bytes, or a single element.
 template <class T, int kVec>
@@ -69,8 +75,8 @@ __device__ __forceinline__ void store_pack(T* at, const Pack<T, kVec>& pack) {
 __device__ __forceinline__ int size_of(Range range) { return range.end - range.begin; }
 __device__ __forceinline__ int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-/// Hides where a value comes from. The compiler would compute addresses and bounds that depend on the thread alone once,
-/// before the loop over tiles, and hold dozens of them in registers through it.
+/// Hides where a value comes from. The compiler would compute addresses and bounds that depend on the thread alone
+/// once, before the loop over tiles, and hold dozens of them in registers through it.
 __device__ __forceinline__ int opaque(int x) {
   asm volatile("" : "+r"(x));
   return x;
@@ -203,7 +209,8 @@ __device__ __forceinline__ void load_tile(float* smem, int pitch, const GlobalTi
     copy_in<1>(smem, pitch, t);
 }
 
-/// Zeroes what a tile of kRows × kCols does not fill. What lies there is multiplied by zero weights, and 0 · NaN is NaN.
+/// Zeroes what a tile of kRows × kCols does not fill. What lies there is multiplied by zero weights, and 0 · NaN is
+/// NaN.
 template <int kRows, int kCols>
 __device__ __forceinline__ void zero_rest(float* smem, int rows, int cols) {
   if (rows == kRows && cols == kCols) return;
@@ -258,7 +265,8 @@ __device__ __forceinline__ void clear(float (&acc)[kRows][kCols]) {
 }
 
 /// acc += A Bᵀ: scores. A and B are row-major in SMEM with the contraction along the row, which float4 reads follow:
-/// kRows + kCols reads for 4 · kRows · kCols multiply-adds. A warp is two rows of threads, so reads of A are broadcasts.
+/// kRows + kCols reads for 4 · kRows · kCols multiply-adds. A warp is two rows of threads, so reads of A are
+/// broadcasts.
 template <int kRows, int kCols>
 __device__ __forceinline__ void add_product_transposed(float (&acc)[kRows][kCols], const float* a, int a_pitch,
                                                        const float* b, int b_pitch, int depth) {

@@ -2,11 +2,11 @@
 //
 //   flashscope measure --algorithm three_pass_naive
 //
-// Where everyone starts: the three lines of the formula as three kernels, straight from global memory. Nothing is kept on
-// chip, so every multiply-add asks the memory system for both of its operands again. A CTA is a 32 × 32 patch of outputs
-// and a warp one row of it: of what its lanes ask for at once, memory delivers whole 32-byte sectors. A row of Q or P is
-// one element for all lanes (a sector a request); a column of K is 32 elements in 32 rows (32 sectors for 32 elements, most
-// of each thrown away); a row of V is 32 neighbours (as good as it gets).
+// Where everyone starts: the three lines of the formula as three kernels, straight from global memory. Nothing is kept
+// on chip, so every multiply-add asks the memory system for both of its operands again. A CTA is a 32 × 32 patch of
+// outputs and a warp one row of it: of what its lanes ask for at once, memory delivers whole 32-byte sectors. A row of
+// Q or P is one element for all lanes (a sector a request); a column of K is 32 elements in 32 rows (32 sectors for 32
+// elements, most of each thrown away); a row of V is 32 neighbours (as good as it gets).
 //
 // Loads bypass L1 (ld.global.cg), which would otherwise hide some of this: what is counted is what was asked for.
 // Rung 02 brings each tile on chip once and serves all of a CTA's threads from there.
@@ -43,9 +43,11 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_s
   const GlobalTile<T> q = at.q({row, row + 1}), k = at.k({key, key + 1});
   float sum = 0;
 #pragma unroll 4
-  for (int c = 0; c < p.head_dim; ++c) sum = fmaf(element(q.base + q.first() + c), element(k.base + k.first() + c), sum);
+  for (int c = 0; c < p.head_dim; ++c)
+    sum = fmaf(element(q.base + q.first() + c), element(k.base + k.first() + c), sum);
   const float score = is_kept(p.mask, row, key) ? sum * p.softmax_scale : -INFINITY;
-  s.base[s.first() + static_cast<std::int64_t>(row - rows.begin) * s.tensor_cols + (key - keys.begin)] = narrow<T>(score);
+  s.base[s.first() + static_cast<std::int64_t>(row - rows.begin) * s.tensor_cols + (key - keys.begin)] =
+      narrow<T>(score);
 }
 
 /// One value of each lane combined over the warp; every lane has the result.
@@ -92,7 +94,8 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_s
 
 /// Pass 3: O = P V. One thread an output element.
 template <class T, class Observer>
-__global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_weighted_sum(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(kNaiveRegisters))
+    three_pass_naive_weighted_sum(KernelParams p, Observer log) {
   const CtaPlace<T> at(p);
   const int column_tiles = num_tiles(p.head_dim, kPatch);
   const Range rows = rows_of_tile(p.mask.seqlen_q, kPatch, at.inner / column_tiles);
@@ -110,7 +113,8 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_w
     log.load(v, size_of(rows));
     log.compute(Op::weighted_sum, at.head, rows, columns, size_of(keys));
     if (!ours) continue;
-    const T* const p_row = weights.base + weights.first() + static_cast<std::int64_t>(row - rows.begin) * weights.tensor_cols;
+    const T* const p_row =
+        weights.base + weights.first() + static_cast<std::int64_t>(row - rows.begin) * weights.tensor_cols;
     const T* const v_column = v.base + v.first() + (column - columns.begin);
 #pragma unroll 4
     for (int key = 0; key < size_of(keys); ++key)
@@ -120,7 +124,8 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_w
   o.cols = columns;
   log.store(o);
   if (ours)
-    o.base[o.first() + static_cast<std::int64_t>(row - rows.begin) * o.tensor_cols + (column - columns.begin)] = narrow<T>(sum);
+    o.base[o.first() + static_cast<std::int64_t>(row - rows.begin) * o.tensor_cols + (column - columns.begin)] =
+        narrow<T>(sum);
 }
 
 template <class T, class Observer>

@@ -2,10 +2,10 @@
 //
 //   flashscope measure --algorithm three_pass
 //
-// Over rung 01 (three_pass_naive) this adds the tile: a CTA brings a block of each operand on chip once and every element
-// of it serves a whole row or column of the result, so the products ask global memory Br or Bc times less often. What no
-// tile can help: S and P, N × N each, are written and read back in full, and that is most of the traffic at long
-// sequences. Rungs 04 and 05 never write them.
+// Over rung 01 (three_pass_naive) this adds the tile: a CTA brings a block of each operand on chip once and every
+// element of it serves a whole row or column of the result, so the products ask global memory Br or Bc times less
+// often. What no tile can help: S and P, N × N each, are written and read back in full, and that is most of the traffic
+// at long sequences. Rungs 04 and 05 never write them.
 //
 // As eager attention does, it computes all pairs: under a mask scores become -inf, no tile is skipped. Rung 03 puts the
 // same three passes on the tensor cores.
@@ -120,8 +120,8 @@ __device__ float softmax_row(const T* s, T* p, int first, int num_keys, float* s
   return row_sum > 0 ? row_max + logf(row_sum) : -INFINITY;
 }
 
-/// Pass 2: P = softmax(S), one row after the other. A row is held in shared memory between its maximum and its division;
-/// one that is too long for that is read a second time.
+/// Pass 2: P = softmax(S), one row after the other. A row is held in shared memory between its maximum and its
+/// division; one that is too long for that is read a second time.
 template <class T, int kBlockM, class Observer>
 __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softmax(KernelParams p, Observer log) {
   extern __shared__ float4 shared[];
@@ -153,7 +153,8 @@ __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softm
 
 /// Pass 3: O = P V. One CTA a query tile, its sum in registers while the key tiles pass.
 template <class T, int kWidth, class Observer>
-__global__ void __maxnreg__(bound<Observer>(weighted_sum_registers(kWidth))) three_pass_weighted_sum(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(weighted_sum_registers(kWidth)))
+    three_pass_weighted_sum(KernelParams p, Observer log) {
   using Tile = FmaTile<kWidth>;
   constexpr SmemLayout kLayout = three_pass_weighted_sum_smem(Tile::kBlockM, Tile::kBlockN, kWidth);
   extern __shared__ float4 shared[];

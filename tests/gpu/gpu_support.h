@@ -33,8 +33,8 @@ inline const std::vector<std::string>& rungs() {
 }
 
 inline std::string text_of(const AttentionProblem& p) {
-  return std::string(name_of(p.dtype)) + " batch " + std::to_string(p.batch) + " heads " + std::to_string(p.heads) + "/" +
-         std::to_string(p.kv_heads) + " seqlen " + std::to_string(p.seqlen_q) + "x" + std::to_string(p.seqlen_k) +
+  return std::string(name_of(p.dtype)) + " batch " + std::to_string(p.batch) + " heads " + std::to_string(p.heads) +
+         "/" + std::to_string(p.kv_heads) + " seqlen " + std::to_string(p.seqlen_q) + "x" + std::to_string(p.seqlen_k) +
          " head_dim " + std::to_string(p.head_dim) + " window " + std::to_string(p.mask().left) + "," +
          std::to_string(p.mask().right) + " scale " + std::to_string(p.scale());
 }
@@ -61,8 +61,8 @@ class Judge {
 
  private:
   static void check(const char* name, const flashscope::Verification& v) {
-    CHECK_MESSAGE(v.passed, name, " at ", v.worst, ": ", v.tolerance_used, " times its tolerance, max error ", v.max_abs,
-                  ", non-finite ", v.nonfinite);
+    CHECK_MESSAGE(v.passed, name, " at ", v.worst, ": ", v.tolerance_used, " times its tolerance, max error ",
+                  v.max_abs, ", non-finite ", v.nonfinite);
   }
 
   const AttentionProblem m_problem;

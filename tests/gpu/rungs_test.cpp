@@ -99,8 +99,8 @@ TEST_CASE("a kernel's log is its schedule, operation by operation") {
       for (std::size_t n = 0; n < std::min(log.size(), expected.size()); ++n)
         if (!(log[n] == expected[n])) {
           const auto text = [](const LoggedOp& op) {
-            std::string s = "kernel " + std::to_string(op.kernel) + " cta " + std::to_string(op.cta) + " " + name_of(op.op) +
-                            " " + name_of(op.tensor);
+            std::string s = "kernel " + std::to_string(op.kernel) + " cta " + std::to_string(op.cta) + " " +
+                            name_of(op.op) + " " + name_of(op.tensor);
             for (std::int64_t x : {std::int64_t{op.head}, std::int64_t{op.row}, std::int64_t{op.rows},
                                    std::int64_t{op.col}, std::int64_t{op.cols}, std::int64_t{op.depth}, op.bytes})
               s += " " + std::to_string(x);
@@ -124,10 +124,10 @@ int expected_ctas_per_sm(const CtaResources& cta) {
   const int warps = cta.threads / kWarpSize;
   const int registers = (cta.registers_per_thread * kWarpSize + 255) / 256 * 256 * warps;  // allocated 256 at a time
   const std::int64_t smem = cta.smem_bytes + attribute(cudaDevAttrReservedSharedMemoryPerBlock);
-  return static_cast<int>(std::min<std::int64_t>(
-      {attribute(cudaDevAttrMaxRegistersPerMultiprocessor) / registers,
-       attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / smem,
-       attribute(cudaDevAttrMaxThreadsPerMultiProcessor) / cta.threads, attribute(cudaDevAttrMaxBlocksPerMultiprocessor)}));
+  return static_cast<int>(std::min<std::int64_t>({attribute(cudaDevAttrMaxRegistersPerMultiprocessor) / registers,
+                                                  attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / smem,
+                                                  attribute(cudaDevAttrMaxThreadsPerMultiProcessor) / cta.threads,
+                                                  attribute(cudaDevAttrMaxBlocksPerMultiprocessor)}));
 }
 
 TEST_CASE("no rung spills a register, and the occupancy is the one the schedule implies") {
