@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 class FakeDevice final : public kernels::Device {
  public:
   bool counters = true, right = true;
+  std::int64_t bytes = 4'000'000;
   std::string unsupported;  // algorithm that it cannot run
   std::string lost_at;      // algorithm at which the device is lost
 
@@ -43,7 +44,7 @@ class FakeDevice final : public kernels::Device {
     m.time_us = kernels::Measured<double>::of(123.5);
     m.launches = options.launches;
     m.sm_clock_mhz = kernels::Measured<double>::of(1980);
-    const Bytes answer = counters ? Bytes::of(4'000'000) : Bytes::unavailable("no permission (host setting): ask the host");
+    const Bytes answer = counters ? Bytes::of(bytes) : Bytes::unavailable("no permission (host setting): ask the host");
     m.sm_read_bytes = m.sm_write_bytes = m.hbm_read_bytes = m.hbm_write_bytes = m.hbm_write_floor_bytes = answer;
     return m;
   }
@@ -140,7 +141,22 @@ TEST_CASE("--record adds rows and replaces those of the same setting") {
   CHECK(validated.code == 0);
   CHECK(contains(validated.out, "median"));
   CHECK(Json::parse(run_here({"validate", path, "--json"}).out)["rows"].size() == 2);
-  CHECK(contains(run_here({"validate", path, "--csv"}).out, "below counter resolution"));
+}
+
+TEST_CASE("validate marks what counters cannot resolve, and leaves nothing out") {
+  const Folder folder;
+  const std::string path = folder / "recording.json";
+  const OpenDevice small_counts = fake([](FakeDevice& d) { d.bytes = 1'000'000; });
+  REQUIRE(run_here(small({"--algorithm", "flash_v2", "--record", path}), small_counts).code == 0);
+  const RunResult csv = run_here({"validate", path, "--csv"});
+  CHECK(csv.code == 0);
+  CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 6);  // header, four byte counts, time
+  CHECK(contains(csv.out, "1000000"));
+  CHECK(contains(csv.out, "below counter resolution"));
+  const Json summary = Json::parse(run_here({"validate", path, "--json"}).out)["summary"];
+  CHECK(summary["sm_read_bytes"]["rows"] == 0);
+  CHECK(summary["sm_read_bytes"]["below_counter_resolution"] == 1);
+  CHECK(summary["sm_read_bytes"]["median_error"].is_null());
 }
 
 TEST_CASE("a recording that cannot be read is not overwritten") {

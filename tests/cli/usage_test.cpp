@@ -51,6 +51,10 @@ TEST_CASE("P05: a missing value, an option given twice, an unknown option") {
   CHECK(result.code == 2);
   CHECK(contains(result.err, "--seqlen: given twice"));
 
+  result = run_here({"simulate", "--causal", "--causal"});
+  CHECK(result.code == 2);
+  CHECK(contains(result.err, "--causal: given twice"));
+
   result = run_here({"simulate", "--seqlen", "--heads", "2"});
   CHECK(result.code == 2);
   CHECK(contains(result.err, "--seqlen"));

@@ -94,11 +94,15 @@ void add_texts(CLI::App& app, const std::string& name, const std::string& type, 
 
 void add_flag(CLI::App& app, const std::string& name, const std::string& description, std::function<void()> set,
               const std::string& group) {
-  app.add_flag_callback(name, std::move(set), description)->group(group);
+  const auto take = [name, set = std::move(set)](std::int64_t times) {
+    if (times > 1) throw Error(ErrorKind::usage, name + ": given twice");
+    if (times == 1) set();
+  };
+  app.add_flag_function(name, take, description)->group(group);
 }
 
 void add_flag(CLI::App& app, const std::string& name, const std::string& description, bool& value) {
-  app.add_flag(name, value, description);
+  add_flag(app, name, description, [&value] { value = true; });
 }
 
 void add_positionals(CLI::App& app, const std::string& name, int most, const std::string& description,
