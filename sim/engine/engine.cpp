@@ -492,7 +492,7 @@ Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine,
     const std::int64_t ctas = std::max<std::int64_t>(1, launch.ctas_per_head * group);
     const std::int64_t exact = std::lcm(std::max<std::int64_t>(1, slots), ctas) / ctas;
     const std::int64_t groups = exact <= 8 ? exact : (slots + ctas - 1) / ctas;
-    wave = std::lcm(wave / group, std::max<std::int64_t>(1, groups)) * group;
+    wave = std::max(wave, groups * group);
   }
   // The budget, both runs together; four waves at least.
   const std::int64_t waves =

@@ -2,6 +2,8 @@
 //
 // Where everyone starts. Nothing is kept on chip, so every multiply-add asks the memory system again; loads bypass L1,
 // and the traffic is the sectors of each warp request. A CTA is a 32 × 32 patch of outputs: a warp is one row of it.
+#include <algorithm>
+
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/fma_rungs.h"
 
@@ -15,7 +17,7 @@ class ThreePassNaive final : public Schedule {
   ThreePassNaive(const AttentionProblem& p, TileShape tile) : Schedule("three_pass_naive", p, tile) {
     m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::S, Tensor::P, Tensor::O, Tensor::LSE};
     const std::int64_t tr = num_tiles(p.seqlen_q, tile.br), tc = num_tiles(p.seqlen_k, tile.bc);
-    const int patch = tile.br * tile.bc;
+    const int patch = std::min(1024, tile.br * tile.bc);  // threads; a larger patch takes several rounds
     m_kernels = {{"three_pass_naive_scores", tr * tc, p.num_heads(), {patch, 0, kNaiveRegisters}, {}},
                  {"three_pass_naive_softmax", tr, p.num_heads(), {patch, 0, kNaiveRegisters}, {}},
                  {"three_pass_naive_weighted_sum",
