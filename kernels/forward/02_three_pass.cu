@@ -2,10 +2,10 @@
 //
 //   flashscope measure --algorithm three_pass
 //
-// Over rung 01 (three_pass_naive) this adds the tile: a CTA brings a block of each operand on chip once and every element
-// of it serves a whole row or column of the result, so the products ask global memory Br or Bc times less often. What no
-// tile can help: S and P, N × N each, are written and read back in full, and that is most of the traffic at long
-// sequences. Rungs 04 and 05 never write them.
+// Over rung 01 (three_pass_naive) this adds the tile: a CTA brings a block of each operand on chip once and every
+// element of it serves a whole row or column of the result, so the products ask global memory Br or Bc times less
+// often. What no tile can help: S and P, N × N each, are written and read back in full, and that is most of the traffic
+// at long sequences. Rungs 04 and 05 never write them.
 //
 // As eager attention does, it computes all pairs: under a mask scores become -inf, no tile is skipped. Rung 03 puts the
 // same three passes on the tensor cores.
@@ -69,14 +69,16 @@ struct Plus {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-/// One row of pass 2, by the whole CTA; gives its LSE. A thread meets the same elements in every sweep, so smem_row needs
+/// One row of pass 2, by the whole CTA; gives its LSE. `first` is the key at which this thread starts (below 0: not in the
+/// first round). A thread meets the same elements in every sweep, so smem_row needs
 /// no barrier.
 template <int kVec, class T>
-__device__ float softmax_row(const T* s, T* p, int num_keys, float* smem_row, float* scratch) {
+__device__ float softmax_row(const T* s, T* p, int first, int num_keys, float* smem_row, float* scratch) {
+  first = first < 0 ? first + kSoftmaxThreads : first;
   const bool fits = softmax_row_fits(num_keys);
   float thread_max = -INFINITY, thread_sum = 0;
   // 1. In: the maximum. A row that does not stay on chip also needs its sum before it comes again: an online softmax.
-  for (int key = threadIdx.x * kVec; key < num_keys; key += kSoftmaxThreads * kVec) {
+  for (int key = first; key < num_keys; key += kSoftmaxThreads * kVec) {
     const Pack<T, kVec> pack = load_cg<T, kVec>(s + key);
     float x[kVec], pack_max = -INFINITY;
 #pragma unroll
@@ -96,7 +98,7 @@ __device__ float softmax_row(const T* s, T* p, int num_keys, float* smem_row, fl
   const float base = finite_or_zero(row_max);
   // 2. The sum of e^(s - m).
   if (fits) {
-    for (int key = threadIdx.x * kVec; key < num_keys; key += kSoftmaxThreads * kVec)
+    for (int key = first; key < num_keys; key += kSoftmaxThreads * kVec)
 #pragma unroll
       for (int n = 0; n < kVec; ++n) thread_sum += smem_row[key + n] = exp_of(smem_row[key + n] - base);
   } else {
@@ -105,7 +107,7 @@ __device__ float softmax_row(const T* s, T* p, int num_keys, float* smem_row, fl
   const float row_sum = over_cta(thread_sum, scratch, Plus{});
   const float inverse = row_sum > 0 ? 1 / row_sum : 0;  // a row that sees no key: P = 0, LSE = -inf
   // 3. Out: P = e^(s - m) / l.
-  for (int key = threadIdx.x * kVec; key < num_keys; key += kSoftmaxThreads * kVec) {
+  for (int key = first; key < num_keys; key += kSoftmaxThreads * kVec) {
     Pack<T, kVec> pack;
     if (!fits) pack = load_cg<T, kVec>(s + key);
 #pragma unroll
@@ -118,8 +120,8 @@ __device__ float softmax_row(const T* s, T* p, int num_keys, float* smem_row, fl
   return row_sum > 0 ? row_max + logf(row_sum) : -INFINITY;
 }
 
-/// Pass 2: P = softmax(S), one row after the other. A row is held in shared memory between its maximum and its division;
-/// one that is too long for that is read a second time.
+/// Pass 2: P = softmax(S), one row after the other. A row is held in shared memory between its maximum and its
+/// division; one that is too long for that is read a second time.
 template <class T, int kBlockM, class Observer>
 __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softmax(KernelParams p, Observer log) {
   extern __shared__ float4 shared[];
@@ -129,15 +131,18 @@ __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softm
 
   const CtaPlace<T> at(p);
   const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, at.inner), keys = {0, p.mask.seqlen_k};
-  log.load(at.scores(rows, keys), softmax_row_fits(size_of(keys)) ? 1 : 2);
+  log.load(at.scores(rows, keys));
+  if (!softmax_row_fits(size_of(keys))) log.load(at.scores(rows, keys));
   log.compute(Op::softmax, at.head, rows, keys);
+  constexpr int kVec = kVectorBytes / sizeof(T);
   for (int row = rows.begin; row < rows.end; ++row) {
     const GlobalTile<T> s = at.scores({row, row + 1}, keys), weights = at.probabilities({row, row + 1}, keys);
     const T* const from = s.base + s.first();
     T* const to = weights.base + weights.first();
     const float lse = copies_vectors(s)
-                          ? softmax_row<kVectorBytes / sizeof(T)>(from, to, size_of(keys), smem_row, scratch)
-                          : softmax_row<1>(from, to, size_of(keys), smem_row, scratch);
+                          ? softmax_row<kVec>(from, to, threadIdx.x * kVec, size_of(keys), smem_row, scratch)
+                          : softmax_row<1>(from, to, static_cast<int>(threadIdx.x) - lead_of<T>(s.first()), size_of(keys),
+                                           smem_row, scratch);
     if (threadIdx.x == 0) smem_lse[row - rows.begin] = lse;
   }
   log.store(at.probabilities(rows, keys));
@@ -148,7 +153,8 @@ __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softm
 
 /// Pass 3: O = P V. One CTA a query tile, its sum in registers while the key tiles pass.
 template <class T, int kWidth, class Observer>
-__global__ void __maxnreg__(bound<Observer>(weighted_sum_registers(kWidth))) three_pass_weighted_sum(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(weighted_sum_registers(kWidth)))
+    three_pass_weighted_sum(KernelParams p, Observer log) {
   using Tile = FmaTile<kWidth>;
   constexpr SmemLayout kLayout = three_pass_weighted_sum_smem(Tile::kBlockM, Tile::kBlockN, kWidth);
   extern __shared__ float4 shared[];

@@ -60,11 +60,12 @@ struct TensorShape {
 
 TensorShape shape_of(Tensor tensor, const AttentionProblem& problem);
 
-/// How a warp touches a tile.
+/// How the warps of a CTA touch a tile.
 enum class Access {
-  copy,          // the CTA's threads copy the tile once, consecutive vectors on consecutive lanes (walk.h copy_width)
+  copy,          // once, consecutive 16-byte vectors on consecutive lanes, row-major; row_per_warp where rows are not
+                 // 16-byte aligned (walk.h copy_width); whole rows lie one after another and count as one
   copy_by_row,   // the same, one row after another: rows do not share requests
-  row_per_warp,  // one element a lane, a warp on up to 32 columns of one row
+  row_per_warp,  // one element a lane, a warp on a row; requests after the first start on a sector
   row_per_lane,  // one element a lane, lanes on consecutive rows: a naive column walk
   broadcast,     // all lanes of a warp read the same element
 };
@@ -132,8 +133,8 @@ class CtaProgram {
   // Tiles by the paper's indices. Rows of Q, O, LSE, M, L: tile i. Rows of K, V: tile j. S and P: tile (i, j).
   void load(Tensor tensor, int i, int j) { move(Op::load, tensor, i, j); }
   void store(Tensor tensor, int i, int j) { move(Op::store, tensor, i, j); }
-  /// The same for any region, moved `times` times.
-  void move_region(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access, std::int64_t times);
+  /// The same for any region.
+  void move_region(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access);
   /// Loads of a naive kernel: the warps send the requests of the region `warp_times` times, and each element is asked
   /// for by `lane_times` threads (a broadcast serves many lanes with one request).
   void request(Tensor tensor, int i, int j, Range rows, Range cols, Access access, std::int64_t warp_times,

@@ -23,7 +23,11 @@ class ThreePass final : public Schedule {
                   p.num_heads(),
                   {kFmaThreads, scores_smem, kScoresRegisters},
                   fma_thread_tile(tile.br, tile.bc)},
-                 {"three_pass_softmax", tr, p.num_heads(), {kSoftmaxThreads, softmax_row_bytes(p.seqlen_k), kSoftmaxRegisters}, {}},
+                 {"three_pass_softmax",
+                  tr,
+                  p.num_heads(),
+                  {kSoftmaxThreads, softmax_row_bytes(p.seqlen_k), kSoftmaxRegisters},
+                  {}},
                  {"three_pass_weighted_sum",
                   tr,
                   p.num_heads(),
@@ -78,11 +82,12 @@ class ThreePass final : public Schedule {
         break;
       case kSoftmax: {
         // The row maximum and sum, then the probabilities; a row too long for the chip is read twice.
-        const std::int64_t reads = softmax_row_fits(problem().seqlen_k) ? 1 : 2;
         const Range rows = cta.rows_of(i), keys = {0, problem().seqlen_k};
-        cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::copy_by_row, reads);
+        cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::copy_by_row);
+        if (!softmax_row_fits(problem().seqlen_k))
+          cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::copy_by_row);
         cta.softmax(i);
-        cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::copy_by_row, 1);
+        cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::copy_by_row);
         cta.log_sum_exp(i);
         cta.store(Tensor::LSE, i, 0);
         break;

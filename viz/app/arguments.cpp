@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "sim/error.h"
+#include "sim/schedule/algorithms.h"
 #include "viz/cli/options.h"
 #include "viz/cli/problem_options.h"
 #include "viz/io/version.h"
@@ -39,13 +40,12 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   ProblemOptionSet which;
   which.algorithm = false;  // two of them, below
   add_problem_options(app, problem, which);
-  TileShape tile = {0, 0, 1};
   const auto algorithm = [&](std::size_t side) {
     return [&state, side](const std::string& name) { state.settings.algorithms[side] = name; };
   };
   add_value(app, "--left", "NAME", "algorithm on the left (three_pass)", algorithm(0));
   add_value(app, "--right", "NAME", "algorithm on the right (flash_v2)", algorithm(1));
-  add_flag(app, "--dark", "light text on a dark ground", [&state] { state.theme = Theme::dark; });
+  app.add_flag_callback("--dark", [&state] { state.theme = Theme::dark; }, "light text on a dark ground");
   add_text(app, "--render", "FILE", "draw one picture to a PNG, without a display", render.path);
   add_value(app, "--size", "WxH", "of the picture (1280x720)", [&](const std::string& text) { set_size(render, text); });
   add_value(app, "--t", "0 … 1", "when: share of the longer run (0.5)",

@@ -31,7 +31,8 @@ struct Results {
   bool asks_first = false;                // the timed run of the whole problem is long and waits for confirmation
 };
 
-/// Tile operations of one run that the stage records at most, and above which a timed run waits for confirmation.
+/// Tile operations of one run that the stage records at most, and those of one head above which a timed run waits for
+/// confirmation.
 inline constexpr std::int64_t kMaxStageOps = 60'000;
 inline constexpr std::int64_t kAskAboveOps = 40'000'000;
 

@@ -155,7 +155,7 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& recorded, Start start) 
       for (std::int64_t block : ids) {
         const std::int64_t bytes = blocks.bytes_of(span.op.tensor, block);
         moved.hbm_read += span.op.op == Op::load ? cache.read(block, bytes, span.sm % partitions).miss_bytes
-                                                 : cache.write(block, bytes).miss_bytes;
+                                                 : cache.write(block, bytes, span.op.fill_bytes).miss_bytes;
         for (const L2Cache::Eviction& eviction : cache.evictions()) moved.hbm_write += eviction.bytes;
       }
       (span.op.op == Op::load ? moved.sm_read : moved.sm_write) = span.op.bytes;

@@ -1,0 +1,206 @@
+// flashscope_l2_probe: what does this GPU's L2 keep? Scans of known size, repeated, and the bytes that reached HBM: the
+// facts from which the simulator's L2 model comes. No attention kernel takes part.
+//
+//   flashscope_l2_probe         tables on standard output; exit code 0, or 4 where there is no GPU or no counter
+//
+// All columns are HBM bytes over the size of the buffer, from a cold and clean L2. A cache that keeps the buffer gives
+// 1 for any number of rounds; one that keeps nothing gives the number of rounds.
+#include <cstdio>
+#include <functional>
+#include <vector>
+
+#include "kernels/measure/bench.h"
+#include "kernels/measure/cuda_check.h"
+#include "kernels/measure/streams.h"
+
+namespace flashscope::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kPieceBytes = 8192;  // what a CTA takes at a time: a tile of 64 × 64 two-byte elements
+constexpr int kRounds = 8;
+
+__device__ uint4 load_cg(const char* address) {
+  uint4 x;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "l"(address));
+  return x;
+}
+
+__device__ void read_piece(const char* data, std::int64_t piece, unsigned* sink) {
+  unsigned sum = 0;
+  for (int at = threadIdx.x * 16; at < kPieceBytes; at += kThreads * 16) {
+    const uint4 x = load_cg(data + piece * kPieceBytes + at);
+    sum ^= x.x ^ x.y ^ x.z ^ x.w;
+  }
+  if (sum == 0x5eed) *sink = sum;  // never, but the compiler cannot know
+}
+
+__device__ void write_piece(char* data, std::int64_t piece, unsigned value) {
+  for (int at = threadIdx.x * 16; at < kPieceBytes; at += kThreads * 16)
+    *reinterpret_cast<uint4*>(data + piece * kPieceBytes + at) = make_uint4(value, at, piece, 1);
+}
+
+/// Every CTA reads the whole buffer, all from its start: what all SMs share, as K and V are.
+__global__ void shared_scan(const char* data, std::int64_t pieces, unsigned* sink) {
+  for (std::int64_t piece = 0; piece < pieces; ++piece) read_piece(data, piece, sink);
+}
+
+/// CTA c takes pieces c + shift, c + shift + grid, …: each piece is read by one SM only.
+__global__ void own_scan(const char* data, std::int64_t pieces, int shift, unsigned* sink) {
+  for (std::int64_t piece = (blockIdx.x + shift) % gridDim.x; piece < pieces; piece += gridDim.x)
+    read_piece(data, piece, sink);
+}
+
+__global__ void own_write(char* data, std::int64_t pieces, unsigned value) {
+  for (std::int64_t piece = blockIdx.x; piece < pieces; piece += gridDim.x) write_piece(data, piece, value);
+}
+
+/// Reads each piece and writes it back: an output that is rewritten every round.
+__global__ void own_rewrite(char* data, std::int64_t pieces, unsigned* sink) {
+  for (std::int64_t piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
+    read_piece(data, piece, sink);
+    __syncthreads();
+    write_piece(data, piece, 7);
+  }
+}
+
+/// Reads one buffer while writing another of the same size: S in, P out.
+__global__ void read_and_write(const char* in, char* out, std::int64_t pieces, unsigned* sink) {
+  for (std::int64_t piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
+    read_piece(in, piece, sink);
+    write_piece(out, piece, 9);
+  }
+}
+
+/// One thread a row: it writes its row element after element, so that a sector is complete only after 32 / element
+/// steps, while `rows` sectors are being written at once.
+template <class Element>
+__global__ void write_rows(Element* data, int rows, int row_elements) {
+  const int row = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row >= rows) return;
+  volatile Element* out = data + static_cast<std::int64_t>(row) * row_elements;
+  for (int column = 0; column < row_elements; ++column) out[column] = static_cast<Element>(column);
+}
+
+double over(const Measured<std::int64_t>& bytes, std::int64_t size) {
+  return bytes.value ? static_cast<double>(*bytes.value) / static_cast<double>(size) : -1;
+}
+
+struct Probe {
+  Counters& counters;
+  char* a;
+  char* b;
+  unsigned* sink;
+  int sms;
+
+  CounterValues count(const std::function<void()>& launch) { return counters.measure({launch, nullptr}); }
+
+  void scans() {
+    std::printf("\nHBM reads over buffer size, %d rounds (rw: reads and drained writes)\n", kRounds);
+    std::printf("%8s %8s %8s %8s %8s %8s %8s | %8s %8s | %8s %8s %8s %8s\n", "MiB", "shared", "2 apart", "own", "own moved",
+                "rewrite", "writes", "wr-rd", "moved", "3 pass r", "3 pass w", "pass r", "pass w");
+    for (int mib : {8, 16, 20, 24, 26, 28, 30, 32, 34, 36, 38, 40, 44, 48, 52, 56, 60, 64, 72, 80, 96}) {
+      const std::int64_t bytes = std::int64_t{mib} << 20, pieces = bytes / kPieceBytes;
+      const int grid = 4 * sms;
+      const CounterValues shared = count([&] {
+        for (int round = 0; round < kRounds; ++round) shared_scan<<<2 * sms, kThreads>>>(a, pieces, sink);
+      });
+      // Two halves, each read by every other CTA only: all SMs of both kinds, but half of the buffer each.
+      const CounterValues apart = count([&] {
+        for (int round = 0; round < kRounds; ++round) {
+          shared_scan<<<2 * sms, kThreads>>>(a, pieces / 2, sink);
+          shared_scan<<<2 * sms, kThreads>>>(a + bytes / 2, pieces / 2, sink);
+        }
+      });
+      const CounterValues own = count([&] {
+        for (int round = 0; round < kRounds; ++round) own_scan<<<grid, kThreads>>>(a, pieces, 0, sink);
+      });
+      const CounterValues moved = count([&] {
+        for (int round = 0; round < kRounds; ++round) own_scan<<<grid, kThreads>>>(a, pieces, 7 * round, sink);
+      });
+      const CounterValues rewrite = count([&] {
+        for (int round = 0; round < kRounds; ++round) own_rewrite<<<grid, kThreads>>>(a, pieces, sink);
+      });
+      const CounterValues write_read = count([&] {
+        own_write<<<grid, kThreads>>>(a, pieces, 3);
+        own_scan<<<grid, kThreads>>>(a, pieces, 0, sink);
+      });
+      const CounterValues write_read_moved = count([&] {
+        own_write<<<grid, kThreads>>>(a, pieces, 3);
+        own_scan<<<grid, kThreads>>>(a, pieces, 7, sink);
+      });
+      // The buffer is S and P together: S written, S read and P written, P read.
+      const CounterValues three_pass = count([&] {
+        own_write<<<grid, kThreads>>>(a, pieces / 2, 3);
+        read_and_write<<<grid, kThreads>>>(a, b, pieces / 2, sink);
+        own_scan<<<grid, kThreads>>>(b, pieces / 2, 0, sink);
+      });
+      const CounterValues pass = count([&] {
+        own_write<<<grid, kThreads>>>(a, pieces / 2, 3);
+        read_and_write<<<grid, kThreads>>>(a, b, pieces / 2, sink);
+      });
+      std::printf("%8d %8.3f %8.3f %8.3f %8.3f %8.3f %8.3f | %8.3f %8.3f | %8.3f %8.3f %8.3f %8.3f\n", mib,
+                  over(shared.hbm_read_bytes, bytes), over(apart.hbm_read_bytes, bytes), over(own.hbm_read_bytes, bytes),
+                  over(moved.hbm_read_bytes, bytes), over(rewrite.hbm_read_bytes, bytes),
+                  over(rewrite.hbm_write_bytes, bytes), over(write_read.hbm_read_bytes, bytes),
+                  over(write_read_moved.hbm_read_bytes, bytes), over(three_pass.hbm_read_bytes, bytes),
+                  over(three_pass.hbm_write_bytes, bytes), over(pass.hbm_read_bytes, bytes), over(pass.hbm_write_bytes, bytes));
+      std::fflush(stdout);
+    }
+  }
+
+  template <class Element>
+  void partial_rows(const char* name) {
+    constexpr int kRowBytes = 2048;
+    for (int rows : {4096, 8192, 16384, 32768, 65536, 98304, 131072, 262144}) {
+      for (int threads : {32, 128}) {
+        const std::int64_t bytes = std::int64_t{rows} * kRowBytes;
+        const CounterValues v = count([&] {
+          write_rows<<<rows / threads, threads>>>(reinterpret_cast<Element*>(a), rows,
+                                                  kRowBytes / static_cast<int>(sizeof(Element)));
+        });
+        std::printf("%-6s %8d rows %4d threads a CTA: HBM reads %.3f, writes %.3f (undrained %.3f)\n", name, rows, threads,
+                    over(v.hbm_read_bytes, bytes), over(v.hbm_write_bytes, bytes), over(v.hbm_write_undrained_bytes, bytes));
+        std::fflush(stdout);
+      }
+    }
+  }
+};
+
+int run() {
+  Bench bench;
+  int device = 0, sms = 0;
+  check_cuda(cudaGetDevice(&device), "asking for the device");
+  check_cuda(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device), "asking for the number of SMs");
+  std::printf("L2 %lld B, %d SMs\n", static_cast<long long>(bench.cleaner().l2_bytes()), sms);
+  const OpenedCounters& opened = bench.counters();
+  if (!opened.counters) {
+    std::printf("counters unavailable: %s\n", opened.reason.c_str());
+    return 4;
+  }
+  constexpr std::int64_t kBufferBytes = std::int64_t{1} << 30;
+  const DeviceBuffer a(kBufferBytes, "the probe"), b(kBufferBytes, "the probe"), sink(256, "the probe");
+  stream_write(a.data(), kBufferBytes, 3);
+  stream_write(b.data(), kBufferBytes, 4);
+  Probe probe{*opened.counters, static_cast<char*>(a.data()), static_cast<char*>(b.data()),
+              static_cast<unsigned*>(static_cast<void*>(sink.data())), sms};
+  probe.scans();
+  std::printf("\nRows written one element a thread; bytes over those of the rows, %d B each\n", 2048);
+  probe.partial_rows<unsigned short>("2 B");
+  probe.partial_rows<unsigned>("4 B");
+  return 0;
+}
+
+}  // namespace
+}  // namespace flashscope::kernels
+
+int main() {
+  try {
+    return flashscope::kernels::run();
+  } catch (const flashscope::Error& error) {
+    std::fprintf(stderr, "flashscope_l2_probe: %s\n", error.what());
+    return error.exit_code();
+  }
+}

@@ -1,0 +1,186 @@
+// Scenes: a function of (trace, t) alone, that ends at the counted totals.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "sim/count/count.h"
+#include "sim/schedule/algorithms.h"
+#include "support.h"
+#include "viz/core/scene.h"
+
+using namespace flashscope;
+using namespace flashscope::viz;
+using namespace flashscope::viz::testing;
+
+namespace {
+
+std::vector<Picoseconds> sample_times(const StageTrace& trace, std::mt19937& random, int count) {
+  std::vector<Picoseconds> times = {0, trace.duration() / 2, trace.duration(), trace.duration() + 1};
+  std::uniform_int_distribution<Picoseconds> any(0, std::max<Picoseconds>(1, trace.duration()));
+  for (int n = 0; n < count; ++n) times.push_back(any(random));
+  return times;
+}
+
+const TileMap& map_named(const Scene& scene, Tensor tensor) {
+  return *std::find_if(scene.maps.begin(), scene.maps.end(), [&](const TileMap& m) { return m.tensor == tensor; });
+}
+
+}  // namespace
+
+TEST_CASE("a scene at the end equals the counted totals and the closed form, for every algorithm and start state") {
+  const unsigned seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  for (const Algorithm& algorithm : algorithms())
+    for (Start start : {Start::cold, Start::warm, Start::cold_each_kernel})
+      for (std::int64_t l2 : {60'000'000, 40'000}) {
+        const AttentionProblem problem = random_problem(random);
+        CAPTURE(algorithm.name);
+        CAPTURE(name_of(start));
+        CAPTURE(problem.seqlen_q);
+        CAPTURE(problem.seqlen_k);
+        // Construction checks the replayed cache against the engine's own HBM bytes.
+        const auto trace = trace_stage(algorithm.name, problem, {16, 16, 1}, small_machine(l2), start);
+        const Scene end = make_scene(*trace, trace->duration(), 2);
+        const Count counted = count(trace->schedule());
+        CHECK(end.finished);
+        CHECK(end.moved.sm_read == counted.total.sm.read);
+        CHECK(end.moved.sm_write == counted.total.sm.write);
+        CHECK(end.moved.sm_read == trace->closed_form().sm_read_bytes);
+        CHECK(end.moved.sm_write == trace->closed_form().sm_write_bytes);
+        CHECK(end.moved.hbm_read == trace->prediction().hbm.read);
+        CHECK(end.moved.hbm_write == trace->prediction().hbm.write);
+        CHECK(end.busy_sms == 0);
+        CHECK(end.in_flight.empty());
+      }
+}
+
+TEST_CASE("a scene is a function of the trace and the time only") {
+  const unsigned seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  for (const char* name : {"three_pass", "flash_v1", "flash_v2"}) {
+    const auto trace = trace_stage(name, small_problem(), {16, 32, 1}, small_machine(), Start::cold);
+    const auto again = trace_stage(name, small_problem(), {16, 32, 1}, small_machine(), Start::cold);
+    const std::vector<Picoseconds> times = sample_times(*trace, random, 30);
+    std::vector<Scene> forward, backward;
+    for (auto t = times.begin(); t != times.end(); ++t) forward.push_back(make_scene(*trace, *t, 2));
+    for (auto t = times.rbegin(); t != times.rend(); ++t) backward.push_back(make_scene(*again, *t, 2));
+    std::reverse(backward.begin(), backward.end());
+    CHECK(forward == backward);
+  }
+}
+
+TEST_CASE("counters only grow, and never pass their totals") {
+  for (const char* name : {"three_pass", "flash_v2"}) {
+    const auto trace = trace_stage(name, small_problem(), {16, 16, 1}, small_machine(40'000), Start::cold);
+    Moved before;
+    for (int step = 0; step <= 200; ++step) {
+      const Moved now = make_scene(*trace, trace->duration() * step / 200, 2).moved;
+      CHECK(now.sm_read >= before.sm_read);
+      CHECK(now.sm_write >= before.sm_write);
+      CHECK(now.hbm_read >= before.hbm_read);
+      CHECK(now.hbm_write >= before.hbm_write);
+      before = now;
+    }
+    CHECK(before == trace->moved_in_all());
+  }
+}
+
+TEST_CASE("only what the schedule keeps has a map: flash_v2 has no S and P in HBM") {
+  const auto flash = trace_stage("flash_v2", small_problem(), {16, 16, 1}, small_machine(), Start::cold);
+  const auto three = trace_stage("three_pass", small_problem(), {16, 16, 1}, small_machine(), Start::cold);
+  const Scene a = make_scene(*flash, 0, 1), b = make_scene(*three, 0, 1);
+  const auto has = [](const Scene& scene, Tensor tensor) {
+    return std::any_of(scene.maps.begin(), scene.maps.end(), [&](const TileMap& m) { return m.tensor == tensor; });
+  };
+  CHECK_FALSE(has(a, Tensor::S));
+  CHECK_FALSE(has(a, Tensor::P));
+  CHECK(has(b, Tensor::S));
+  CHECK(has(b, Tensor::P));
+  CHECK(a.score_visits.down == 6);
+  CHECK(b.score_visits.cells.empty());
+}
+
+TEST_CASE("skipped tiles are those in which the mask keeps no pair; the others end up done") {
+  const AttentionProblem problem = small_problem(100, 1, true);
+  const auto trace = trace_stage("flash_v2", problem, {16, 16, 1}, small_machine(), Start::cold);
+  const Scene end = make_scene(*trace, trace->duration(), 1);
+  for (int i = 0; i < end.score_visits.down; ++i)
+    for (int j = 0; j < end.score_visits.across; ++j) {
+      const Range rows = {i * 16, std::min(100, i * 16 + 16)}, keys = {j * 16, std::min(100, j * 16 + 16)};
+      const bool kept = kept_pairs_in(problem.mask(), rows, keys) > 0;
+      CHECK(end.score_visits.at(i, j).state == (kept ? TileState::read : TileState::skipped));
+    }
+}
+
+TEST_CASE("at the end every output tile is written and, where L2 holds all, still there and dirty") {
+  const auto trace = trace_stage("three_pass", small_problem(), {16, 16, 1}, small_machine(), Start::cold);
+  REQUIRE(trace->prediction().hbm.write == 0);
+  const Scene end = make_scene(*trace, trace->duration(), 1);
+  for (Tensor tensor : {Tensor::S, Tensor::P, Tensor::O})
+    for (const TileCell& cell : map_named(end, tensor).cells) {
+      CHECK(cell.state == TileState::written);
+      CHECK(cell.in_l2);
+      CHECK(cell.dirty);
+    }
+  for (const TileCell& cell : map_named(end, Tensor::Q).cells) {
+    CHECK(cell.state == TileState::read);
+    CHECK(cell.in_l2);
+    CHECK_FALSE(cell.dirty);
+  }
+  const Scene start = make_scene(*trace, 0, 1);
+  for (const TileMap& map : start.maps)
+    for (const TileCell& cell : map.cells) CHECK_FALSE(cell.in_l2);
+}
+
+TEST_CASE("an L2 that is too small loses tiles") {
+  const auto trace = trace_stage("three_pass", small_problem(), {16, 16, 1}, small_machine(20'000), Start::cold);
+  REQUIRE(trace->prediction().hbm.write > 0);
+  const Scene end = make_scene(*trace, trace->duration(), 1);
+  const auto held = [&](Tensor tensor) {
+    const auto& cells = map_named(end, tensor).cells;
+    return std::count_if(cells.begin(), cells.end(), [](const TileCell& c) { return c.in_l2; });
+  };
+  CHECK(held(Tensor::S) == 0);  // read last in the second kernel, long gone
+}
+
+TEST_CASE("a flash_v2 CTA adds one key tile after the other to acc and updates m and l once each") {
+  const auto trace = trace_stage("flash_v2", small_problem(96, 1), {32, 16, 1}, small_machine(), Start::cold);
+  double acc = 0;
+  int updates = 0;
+  for (Picoseconds t : trace->boundaries()) {
+    const Scene scene = make_scene(*trace, t, 1);
+    if (scene.sms[0].ctas.empty()) continue;
+    const CtaView& cta = scene.sms[0].ctas[0];
+    CHECK(cta.acc_total == 6);
+    CHECK(cta.acc_done >= acc);
+    CHECK(cta.rows_updates >= updates);
+    acc = cta.acc_done;
+    updates = cta.rows_updates;
+    for (const HeldTile& tile : cta.tiles) CHECK(tile.filled <= 1);
+  }
+  CHECK(acc == 6);
+  CHECK(updates == 6);
+}
+
+TEST_CASE("tile names are the paper's") {
+  const auto trace = trace_stage("three_pass", small_problem(96, 1), {16, 16, 1}, small_machine(), Start::cold);
+  std::vector<std::string> names;
+  for (const OpSpan& span : trace->spans())
+    if (span.op.op == Op::load)
+      for (const TileGrid& grid : trace->grids())
+        if (grid.tensor == span.op.tensor) names.push_back(tile_name(grid, span.op));
+  for (const char* name : {"Q[0]", "K[5]", "S[3,:]", "P[2,4]", "V[1]"})
+    CHECK(std::find(names.begin(), names.end(), name) != names.end());
+}
+
+TEST_CASE("an empty problem has a scene too") {
+  AttentionProblem problem = small_problem();
+  problem.seqlen_q = 0;
+  const auto trace = trace_stage("flash_v2", problem, {16, 16, 1}, small_machine(), Start::cold);
+  const Scene scene = make_scene(*trace, 0, 2);
+  CHECK(scene.moved == Moved{});
+  CHECK(scene.finished);
+}
