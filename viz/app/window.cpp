@@ -9,6 +9,7 @@
 #include <backends/imgui_impl_opengl3.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -58,11 +59,15 @@ struct Glfw {
 struct Input {
   std::vector<Command> commands;
   bool picture = false, quit = false, escape = false;
+  bool touched = false;  // by any event: the next frames are worth drawing
 };
 
+Input& input_of(GLFWwindow* window) { return *static_cast<Input*>(glfwGetWindowUserPointer(window)); }
+
 void on_key(GLFWwindow* window, int key, int, int action, int mods) {
+  Input& input = input_of(window);
+  input.touched = true;
   if (action == GLFW_RELEASE) return;
-  Input& input = *static_cast<Input*>(glfwGetWindowUserPointer(window));
   if (key == GLFW_KEY_Q && (mods & GLFW_MOD_CONTROL)) input.quit = true;
   if (key == GLFW_KEY_ESCAPE) input.escape = true;
   if (key == GLFW_KEY_F2) input.picture = true;
@@ -112,7 +117,16 @@ class Window {
     glfwMakeContextCurrent(m_window);
     glfwSwapInterval(1);
     glfwSetWindowUserPointer(m_window, &m_input);
-    glfwSetKeyCallback(m_window, on_key);  // before ImGui's, which calls it
+    // Before ImGui's own callbacks, which call these.
+    glfwSetKeyCallback(m_window, on_key);
+    glfwSetCharCallback(m_window, [](GLFWwindow* w, unsigned) { input_of(w).touched = true; });
+    glfwSetCursorPosCallback(m_window, [](GLFWwindow* w, double, double) { input_of(w).touched = true; });
+    glfwSetCursorEnterCallback(m_window, [](GLFWwindow* w, int) { input_of(w).touched = true; });
+    glfwSetMouseButtonCallback(m_window, [](GLFWwindow* w, int, int, int) { input_of(w).touched = true; });
+    glfwSetScrollCallback(m_window, [](GLFWwindow* w, double, double) { input_of(w).touched = true; });
+    glfwSetWindowFocusCallback(m_window, [](GLFWwindow* w, int) { input_of(w).touched = true; });
+    glfwSetFramebufferSizeCallback(m_window, [](GLFWwindow* w, int, int) { input_of(w).touched = true; });
+    glfwSetWindowRefreshCallback(m_window, [](GLFWwindow* w) { input_of(w).touched = true; });
     IMGUI_CHECKVERSION();
     ImGui::CreateContext();
     ImGui::GetIO().IniFilename = nullptr;  // the layout is a function of the size: nothing to keep
@@ -216,25 +230,33 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
 
   const WindowPlace place = made_visible(memory.place.value_or(WindowPlace{}), monitor_places());
   Window window(place, memory.place.has_value());
-  Session session(std::move(machines), std::move(recordings), [] { glfwPostEmptyEvent(); });
+  std::atomic<bool> news = false;
+  Session session(std::move(machines), std::move(recordings), [&news] {
+    news = true;
+    glfwPostEmptyEvent();
+  });
   session.request(state.settings);
 
   auto last = Clock::now();
   int frames_due = kFramesAfterEvent;
   while (!window.wants_to_close()) {
-    // 1. Wait: for nothing while playing, for an event otherwise.
+    // 1. Wait: for the next frame's time while something moves, else for an event.
+    const auto seconds_until = [](Clock::time_point t) { return std::chrono::duration<double>(t - Clock::now()).count(); };
     if (state.playback.playing || frames_due > 0)
-      glfwWaitEventsTimeout(
-          std::max(0.001, kFrameSeconds - std::chrono::duration<double>(Clock::now() - last).count()));
+      glfwWaitEventsTimeout(std::max(0.001, kFrameSeconds + seconds_until(last)));
     else if (notice.empty())
       glfwWaitEvents();
     else
-      glfwWaitEventsTimeout(1);
+      glfwWaitEventsTimeout(std::max(0.001, seconds_until(notice_until)));
     const auto now = Clock::now();
-    if (!state.playback.playing && now - last > std::chrono::milliseconds(17)) frames_due = kFramesAfterEvent;
+    if (std::exchange(window.input().touched, false) || news.exchange(false)) frames_due = kFramesAfterEvent;
     const double seconds = std::min(0.25, std::chrono::duration<double>(now - last).count());
     last = now;
-    if (now > notice_until) notice.clear();
+    if (!notice.empty() && now >= notice_until) {
+      notice.clear();
+      frames_due = 1;
+    }
+    if (!state.playback.playing && frames_due <= 0) continue;  // woken for nothing
 
     // 2. Keys, then the clock.
     const Results& results = session.poll();

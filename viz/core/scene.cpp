@@ -206,8 +206,9 @@ class CtaFollower {
 };
 
 /// The head of the lowest-numbered CTA at work: the one whose tiles are being finished now. Between kernels, that of
-/// the CTA that ended last.
+/// the CTA that ended last; the first head when all is done.
 int followed_head(const StageTrace& trace, Picoseconds t) {
+  if (t >= trace.duration()) return 0;
   const OpSpan *oldest = nullptr, *ended = nullptr;
   for (const SlotTrack& track : trace.tracks()) {
     const OpSpan* span = trace.last_begun(track, t);

@@ -18,7 +18,7 @@ void line(const Ui& ui, const char* key, const char* meaning) {
 
 void help_panel(const Ui& ui, const Rect& window, AppState& state) {
   if (!state.show_help) return;
-  const float w = std::min(ui.px(620), window.w), h = std::min(ui.px(520), window.h);
+  const float w = std::min(ui.px(620), window.w), h = std::min(ui.px(440), window.h);
   ImGui::SetNextWindowPos({window.x + (window.w - w) / 2, window.y + (window.h - h) / 2});
   ImGui::SetNextWindowSize({w, h});
   ImGui::SetNextWindowFocus();

@@ -87,7 +87,8 @@ class StageDrawing {
     const float l2_maps = std::max(px(12), std::min(maps - m_layout.height, m_layout.height));
     const Rect hbm = {x, y, w, header + letters + m_layout.height + foot};
     const Rect l2 = {x, hbm.bottom() + link, w, header + l2_maps + foot};
-    const Rect sms = {x, l2.bottom() + link, w, sm_height};
+    const float sms_top = l2.bottom() + link;
+    const Rect sms = {x, sms_top, w, std::max(sm_height, m_area.bottom() - counters_height - px(8) - sms_top)};
 
     draw_hbm(hbm);
     draw_l2(l2, l2_maps);
