@@ -65,10 +65,10 @@ __device__ __forceinline__ void store_pack(T* at, const Pack<T, kVec>& pack) {
   if constexpr (sizeof pack == 16) {
     uint4 bits;
     memcpy(&bits, &pack, 16);
-    *reinterpret_cast<uint4*>(at) = bits;
+    __stcg(reinterpret_cast<uint4*>(at), bits);
   } else {
     static_assert(kVec == 1);
-    *at = pack.values[0];
+    __stcg(at, pack.values[0]);
   }
 }
 
@@ -142,7 +142,7 @@ struct ElementCursor {
     if (whole_rows && col >= cols) row += col / cols, col %= cols;
   }
   __device__ bool done() const { return row >= rows; }
-  __device__ bool here() const { return row < rows && col >= 0; }
+  __device__ bool here() const { return row < rows && col >= 0 && col < cols; }
   __device__ void advance() {
     if (whole_rows) {
       col += blockDim.x;

@@ -29,6 +29,10 @@ Start start_from_name(const std::string& name) {
 
 namespace {
 
+/// Slices of an L2 partition: with 32, a buffer that all SMs read over and over falls out between 93 % and 113 % of
+/// the capacity, as flashscope_l2_probe saw on an H200.
+constexpr int kL2Slices = 32;
+
 Picoseconds from_ns(const Quantity& q) { return std::llround(q.value * 1e3); }
 Picoseconds from_us(const Quantity& q) { return std::llround(q.value * 1e6); }
 
@@ -55,10 +59,6 @@ struct Speeds {
   Rate l2, hbm_read, hbm_write, port, smem, fma, exp;
   Picoseconds l2_latency, hbm_latency, cta_start, barrier, launch_gap;
 };
-
-/// Slices of an L2 partition: with 32, a buffer that all SMs read over and over falls out between 93 % and 113 % of
-/// the capacity, as flashscope_l2_probe saw on an H200.
-constexpr int kL2Slices = 32;
 
 /// Multiply-adds and comparisons that an operation spends on an element besides its matrix product and exponentials:
 /// subtract the maximum, compare, add to the sum, scale. On FMA units.
@@ -125,7 +125,7 @@ class Run {
         m_speeds(machine),
         m_blocks(schedule),
         m_partitions(static_cast<int>(machine.l2_partitions.value)),
-        m_l2(static_cast<std::int64_t>(machine.l2_bytes.value), m_partitions, kL2Slices) {}
+        m_l2(l2_of(machine)) {}
 
   /// One run; L2 keeps what it holds at the end for the next.
   Prediction run(const RunOptions& options) {
@@ -401,6 +401,11 @@ class Run {
 };
 
 }  // namespace
+
+L2Cache l2_of(const Machine& machine) {
+  return L2Cache(static_cast<std::int64_t>(machine.l2_bytes.value), static_cast<int>(machine.l2_partitions.value),
+                 kL2Slices);
+}
 
 Picoseconds roofline_bound(const KernelCount& c, std::int64_t hbm_read_bytes, const Machine& m) {
   const Speeds speeds(m);

@@ -104,7 +104,7 @@ std::int64_t sectors_spanned(std::int64_t first_byte, std::int64_t bytes) {
 /// is written at another time. Ends inside a sector are the neighbour's to count.
 std::int64_t fill_bytes(std::int64_t first_byte, std::int64_t pitch, int rows, std::int64_t row_bytes) {
   if (first_byte % kSectorBytes == 0 && pitch % kSectorBytes == 0) return 0;
-  if (row_bytes == pitch) rows = 1;  // whole rows follow each other without a break
+  if (row_bytes == pitch) return 0;  // whole rows: the neighbour's bytes come at about the same time and are merged
   std::int64_t sectors = 0;
   for (int row = 0; row < rows; ++row) sectors += (first_byte + row * pitch) % kSectorBytes != 0;
   return sectors * kSectorBytes;

@@ -23,7 +23,7 @@ class ThreePassNaive final : public Schedule {
                  {"three_pass_naive_weighted_sum",
                   tr * num_tiles(p.head_dim, tile.bc),
                   p.num_heads(),
-                  {patch, 0, kNaiveRegisters},
+                  {patch, 0, kNaiveWeightedSumRegisters},
                   {}}};
   }
 
@@ -63,7 +63,7 @@ class ThreePassNaive final : public Schedule {
         const Range keys = {0, p.seqlen_k};
         for (int scan = 0; scan < 3; ++scan)  // maximum, sum, probabilities
           cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::row_per_warp);
-        cta.softmax(i);
+        cta.softmax(i, rows);
         cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::row_per_warp);
         cta.log_sum_exp(i);
         cta.move_region(Op::store, Tensor::LSE, i, 0, rows, {0, 1}, Access::row_per_warp);
