@@ -69,16 +69,16 @@ void launch(const Schedule& schedule, int kernel, KernelParams params, const OpL
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(std::shared_ptr<DeviceMemory> memory) : m_memory(std::move(memory)) {}
+  explicit CudaDevice(std::shared_ptr<DeviceMemory> memory) : m_memory(std::move(memory)), m_info(read_info()) {}
 
   DeviceInfo info() const override {
     check_alive();
-    return read_info();
+    return read_info();  // clocks change
   }
 
   std::string why_unsupported(const Schedule& schedule) const override {
     if (!m_lost.empty()) return lost_text();
-    return kernels::why_unsupported(schedule, read_info());
+    return kernels::why_unsupported(schedule, m_info);
   }
 
   AttentionOutputs run(const Schedule& schedule, const AttentionInputs& inputs) override {
@@ -117,7 +117,8 @@ class CudaDevice final : public Device {
     check_can_run(schedule, inputs);
     for (int k = 0; k < num_kernels(schedule); ++k)
       if (!function_of(schedule, k, true))
-        throw Error(ErrorKind::unsupported, schedule.algorithm() + ": the log is built for fp32 and bf16 with head_dim 1 … 64");
+        throw Error(ErrorKind::unsupported,
+                    schedule.algorithm() + ": the log is built for fp32 and bf16 with head_dim 1 … 64");
     const std::vector<LoggedOp> expected = expected_log(schedule);
     if (expected.size() > kMaxLoggedOps)
       throw Error(ErrorKind::unsupported, "the log of this problem has " + std::to_string(expected.size()) +
@@ -127,7 +128,7 @@ class CudaDevice final : public Device {
     const std::size_t capacity = 2 * expected.size() + 1024;
     const std::int64_t bytes = static_cast<std::int64_t>(capacity * sizeof(OpRecord)) + 256;
     const std::unique_ptr<void, std::function<void(void*)>> buffer(m_memory->allocate(bytes),
-                                                                  [this](void* data) { m_memory->release(data); });
+                                                                   [this](void* data) { m_memory->release(data); });
     if (!buffer) throw Error(ErrorKind::resource, "the log needs " + std::to_string(bytes) + " B of GPU memory");
     OpLog observer{};
     observer.count = static_cast<unsigned long long*>(buffer.get());
@@ -144,7 +145,8 @@ class CudaDevice final : public Device {
         throw Error(ErrorKind::internal, schedule.kernels()[static_cast<std::size_t>(k)].name + " logged " +
                                              std::to_string(count) + " operations, twice what its schedule has");
       std::vector<OpRecord> records(static_cast<std::size_t>(count));
-      if (count) m_memory->copy_out(records.data(), observer.records, static_cast<std::int64_t>(count * sizeof(OpRecord)));
+      if (count)
+        m_memory->copy_out(records.data(), observer.records, static_cast<std::int64_t>(count * sizeof(OpRecord)));
       std::sort(records.begin(), records.end(), [](const OpRecord& a, const OpRecord& b) {
         return std::tie(a.cta, a.sequence) < std::tie(b.cta, b.sequence);
       });
@@ -164,7 +166,7 @@ class CudaDevice final : public Device {
     if (!m_lost.empty()) throw Error(ErrorKind::env, lost_text());
   }
 
-  DeviceInfo read_info() const {
+  static DeviceInfo read_info() {
     int device = 0;
     check_cuda(cudaGetDevice(&device), "asking for the GPU");
     cudaDeviceProp properties;
@@ -192,7 +194,8 @@ class CudaDevice final : public Device {
     const std::string reason = why_unsupported(schedule);
     if (!reason.empty()) throw Error(ErrorKind::unsupported, reason);
     if (!inputs.keep.values.empty())
-      throw Error(ErrorKind::unsupported, schedule.algorithm() + ": no kernel takes a mask of any form; causal and window run");
+      throw Error(ErrorKind::unsupported,
+                  schedule.algorithm() + ": no kernel takes a mask of any form; causal and window run");
   }
 
   /// Runs one kernel and waits for it, so that whatever goes wrong is this kernel's fault and nobody else's.
@@ -216,6 +219,7 @@ class CudaDevice final : public Device {
   }
 
   std::shared_ptr<DeviceMemory> m_memory;
+  const DeviceInfo m_info;         // its fixed parts: limits and capability
   std::unique_ptr<Bench> m_bench;  // made for the first measurement
   std::string m_lost;              // which kernel took the context with it, and how; empty while all is well
 };
@@ -240,10 +244,10 @@ KernelFacts kernel_facts(const Schedule& schedule, int kernel) {
 std::unique_ptr<Device> open_device(std::shared_ptr<DeviceMemory> memory) {
   DeviceSearch search;
   const cudaError_t code = cudaGetDeviceCount(&search.devices);
-  search.outcome = code == cudaSuccess                     ? DeviceSearch::found
-                   : code == cudaErrorInsufficientDriver   ? DeviceSearch::insufficient_driver
-                   : code == cudaErrorNoDevice             ? DeviceSearch::no_device
-                                                           : DeviceSearch::other;
+  search.outcome = code == cudaSuccess                   ? DeviceSearch::found
+                   : code == cudaErrorInsufficientDriver ? DeviceSearch::insufficient_driver
+                   : code == cudaErrorNoDevice           ? DeviceSearch::no_device
+                                                         : DeviceSearch::other;
   search.error = cudaGetErrorString(code);
   cudaDriverGetVersion(&search.driver_version);
   cudaRuntimeGetVersion(&search.runtime_version);

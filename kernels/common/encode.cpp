@@ -30,7 +30,7 @@ std::uint16_t fp16_bits(double x) {
   if (std::isinf(x)) return sign | 0x7c00;
   if (x == 0) return sign;
   int exponent;
-  const double fraction = std::frexp(std::fabs(x), &exponent);  // 0.5 … 1
+  const double fraction = std::frexp(std::fabs(x), &exponent);                                        // 0.5 … 1
   if (exponent < -13) return sign | static_cast<std::uint16_t>(std::ldexp(fraction, exponent + 24));  // subnormal
   return static_cast<std::uint16_t>(sign | ((exponent + 14) << 10) | (static_cast<int>(fraction * 2048) & 0x3ff));
 }

@@ -1,5 +1,6 @@
 // Which template instances of a tiled rung are built: three storage dtypes × four head_dim widths, and for the log two
-// dtypes in one width (whose tile is that of the narrower one). These are the only template axes; everything else is a run-time argument.
+// dtypes in one width (whose tile is that of the narrower one). These are the only template axes; everything else is a
+// run-time argument.
 #pragma once
 #include "kernels/common/tile.cuh"
 #include "sim/problem.h"

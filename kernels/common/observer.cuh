@@ -1,5 +1,5 @@
-// The observer that each rung is compiled with. NoObserver costs nothing and is what runs and is timed; OpLog writes down
-// every tile operation, and a test compares that with the schedule.
+// The observer that each rung is compiled with. NoObserver costs nothing and is what runs and is timed; OpLog writes
+// down every tile operation, and a test compares that with the schedule.
 #pragma once
 #include <type_traits>
 
@@ -33,7 +33,8 @@ struct NoObserver {
   __device__ void compute(Op, int, Range, Range, int = 0) {}
 };
 
-/// Thread 0 of each CTA appends; records of different CTAs mix in the buffer and are sorted by (cta, sequence) afterwards.
+/// Thread 0 of each CTA appends; records of different CTAs mix in the buffer and are sorted by (cta, sequence)
+/// afterwards.
 struct OpLog {
   OpRecord* records;
   unsigned long long* count;  // may pass `capacity`: what was dropped is then known

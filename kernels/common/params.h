@@ -18,7 +18,7 @@ struct KernelParams {
   int heads = 1;            // per batch entry
   int kv_heads = 1;
   int head_dim = 0;
-  int ctas_per_head = 1;    // cta = head · ctas_per_head + inner (KernelLaunch)
+  int ctas_per_head = 1;  // cta = head · ctas_per_head + inner (KernelLaunch)
   float softmax_scale = 1;
 };
 

@@ -65,7 +65,8 @@ std::string why_no_gpu(const DeviceSearch& search) {
       if (search.devices > 0) return "";
       [[fallthrough]];
     case DeviceSearch::no_device:
-      return "the NVIDIA driver sees no GPU; check that one is installed and that CUDA_VISIBLE_DEVICES does not hide it" +
+      return "the NVIDIA driver sees no GPU; check that one is installed and that CUDA_VISIBLE_DEVICES does not hide "
+             "it" +
              alternative;
   }
   return "";

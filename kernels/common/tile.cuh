@@ -1,5 +1,5 @@
-// What the tiled FMA rungs are made of: tiles copied between global and shared memory, and the two products of attention
-// on register tiles. Tiles in shared memory are float32 whatever the storage dtype is.
+// What the tiled FMA rungs are made of: tiles copied between global and shared memory, and the two products of
+// attention on register tiles. Tiles in shared memory are float32 whatever the storage dtype is.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -22,11 +22,17 @@ __device__ inline float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
 template <class T>
 __device__ T narrow(float x);
 template <>
-__device__ inline float narrow<float>(float x) { return x; }
+__device__ inline float narrow<float>(float x) {
+  return x;
+}
 template <>
-__device__ inline __half narrow<__half>(float x) { return __float2half_rn(x); }
+__device__ inline __half narrow<__half>(float x) {
+  return __float2half_rn(x);
+}
 template <>
-__device__ inline __nv_bfloat16 narrow<__nv_bfloat16>(float x) { return __float2bfloat16_rn(x); }
+__device__ inline __nv_bfloat16 narrow<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
 
 /// kVec elements as one access: 16 bytes, or a single element.
 template <class T, int kVec>
@@ -59,18 +65,18 @@ __device__ __forceinline__ void store_pack(T* at, const Pack<T, kVec>& pack) {
   if constexpr (sizeof pack == 16) {
     uint4 bits;
     memcpy(&bits, &pack, 16);
-    *reinterpret_cast<uint4*>(at) = bits;
+    __stcg(reinterpret_cast<uint4*>(at), bits);
   } else {
     static_assert(kVec == 1);
-    *at = pack.values[0];
+    __stcg(at, pack.values[0]);
   }
 }
 
 __device__ __forceinline__ int size_of(Range range) { return range.end - range.begin; }
 __device__ __forceinline__ int round_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-/// Hides where a value comes from. The compiler would compute addresses and bounds that depend on the thread alone once,
-/// before the loop over tiles, and hold dozens of them in registers through it.
+/// Hides where a value comes from. The compiler would compute addresses and bounds that depend on the thread alone
+/// once, before the loop over tiles, and hold dozens of them in registers through it.
 __device__ __forceinline__ int opaque(int x) {
   asm volatile("" : "+r"(x));
   return x;
@@ -84,14 +90,22 @@ __device__ __forceinline__ bool copies_vectors(const GlobalTile<T>& t) {
   return copy_width(e * t.first(), e * t.tensor_cols, e * t.num_cols(), e) == kVectorBytes;
 }
 
-/// A thread's place in the row-major walk over a tile: it starts at its own vector and steps by the vectors of the CTA.
-/// Two divisions in all, none a vector.
-struct TileCursor {
+/// A thread's place in the row-major walk over a tile by vectors: it starts at its own vector and steps by the vectors of
+/// the CTA. Two divisions in all, none a vector.
+struct VectorCursor {
   int row, col;
-  int step_rows, step_cols, cols;
+  int step_rows, step_cols, rows, cols;
 
-  __device__ TileCursor(int first, int step, int cols_)
-      : row(first / cols_), col(first % cols_), step_rows(step / cols_), step_cols(step % cols_), cols(cols_) {}
+  template <class T>
+  __device__ VectorCursor(const GlobalTile<T>& t, int vec)
+      : row(threadIdx.x * vec / t.num_cols()),
+        col(threadIdx.x * vec % t.num_cols()),
+        step_rows(blockDim.x * vec / t.num_cols()),
+        step_cols(blockDim.x * vec % t.num_cols()),
+        rows(t.num_rows()),
+        cols(t.num_cols()) {}
+  __device__ bool done() const { return row >= rows; }
+  __device__ bool here() const { return row < rows; }
   __device__ void advance() {
     row += step_rows;
     col += step_cols;
@@ -99,22 +113,77 @@ struct TileCursor {
   }
 };
 
+/// Elements before `first` in its sector: what the first request of a row leaves out, so that all others start on one.
+template <class T>
+__device__ __forceinline__ int lead_of(std::int64_t first) {
+  return static_cast<int>(first * static_cast<int>(sizeof(T)) % kSectorBytes) / static_cast<int>(sizeof(T));
+}
+
+/// The same walk element by element, where rows are not 16-byte aligned: a warp a row, and every request of a row but
+/// its first starts on a sector, so that no sector is asked for twice. A tile of whole rows is one long row, walked by
+/// all warps.
+struct ElementCursor {
+  int row, col;  // col < 0: before the row
+  int rows, cols;
+  bool whole_rows;
+  int element;
+  std::int64_t first, pitch;
+
+  template <class T>
+  __device__ explicit ElementCursor(const GlobalTile<T>& t)
+      : rows(t.num_rows()),
+        cols(t.num_cols()),
+        whole_rows(t.num_cols() == t.tensor_cols),
+        element(sizeof(T)),
+        first(t.first()),
+        pitch(t.tensor_cols) {
+    row = whole_rows ? 0 : threadIdx.x / kWarpSize;
+    col = whole_rows ? static_cast<int>(threadIdx.x) - lead() : lane();
+    if (whole_rows && col >= cols) row += col / cols, col %= cols;
+  }
+  __device__ bool done() const { return row >= rows; }
+  __device__ bool here() const { return row < rows && col >= 0 && col < cols; }
+  __device__ void advance() {
+    if (whole_rows) {
+      col += blockDim.x;
+      if (col >= cols) row += col / cols, col %= cols;
+    } else {
+      col += kWarpSize;
+      if (col >= cols) {
+        row += blockDim.x / kWarpSize;
+        col = lane();
+      }
+    }
+  }
+
+ private:
+  __device__ int lead() const { return static_cast<int>((first + row * pitch) * element % kSectorBytes) / element; }
+  __device__ int lane() const { return static_cast<int>(threadIdx.x % kWarpSize) - lead(); }
+};
+
+template <int kVec, class T>
+__device__ __forceinline__ auto cursor_of(const GlobalTile<T>& t) {
+  if constexpr (kVec == 1)
+    return ElementCursor(t);
+  else
+    return VectorCursor(t, kVec);
+}
+
 /// Vectors do not cross rows: copy_width() sees to that. Offsets within a tile fit 32 bits: at most 64 rows of 2^24 columns.
 template <int kVec, class T>
 __device__ __forceinline__ void copy_in(float* smem, int pitch, const GlobalTile<T>& t) {
   constexpr int kBatch = 4;  // loads in flight a thread: enough to cover latency, few enough for the registers
-  const int rows = t.num_rows();
   const T* const source = t.base + t.first();
-  TileCursor from(threadIdx.x * kVec, blockDim.x * kVec, t.num_cols()), to = from;
+  auto from = cursor_of<kVec>(t), to = from;
 #pragma unroll 1
-  while (to.row < rows) {
+  while (!to.done()) {
     Pack<T, kVec> packs[kBatch];
 #pragma unroll
     for (int n = 0; n < kBatch; ++n, from.advance())
-      if (from.row < rows) packs[n] = load_cg<T, kVec>(source + (from.row * t.tensor_cols + from.col));
+      if (from.here()) packs[n] = load_cg<T, kVec>(source + (from.row * t.tensor_cols + from.col));
 #pragma unroll
     for (int n = 0; n < kBatch; ++n, to.advance()) {
-      if (to.row >= rows) continue;
+      if (!to.here()) continue;
       float* const target = &smem[to.row * pitch + to.col];
       if constexpr (kVec == 1) {
         *target = widen(packs[n].values[0]);
@@ -140,7 +209,8 @@ __device__ __forceinline__ void load_tile(float* smem, int pitch, const GlobalTi
     copy_in<1>(smem, pitch, t);
 }
 
-/// Zeroes what a tile of kRows × kCols does not fill. What lies there is multiplied by zero weights, and 0 · NaN is NaN.
+/// Zeroes what a tile of kRows × kCols does not fill. What lies there is multiplied by zero weights, and 0 · NaN is
+/// NaN.
 template <int kRows, int kCols>
 __device__ __forceinline__ void zero_rest(float* smem, int rows, int cols) {
   if (rows == kRows && cols == kCols) return;
@@ -150,10 +220,10 @@ __device__ __forceinline__ void zero_rest(float* smem, int rows, int cols) {
 
 template <int kVec, class T>
 __device__ __forceinline__ void copy_out(const float* smem, int pitch, const GlobalTile<T>& t) {
-  const int rows = t.num_rows();
   T* const target = t.base + t.first();
 #pragma unroll 1
-  for (TileCursor at(threadIdx.x * kVec, blockDim.x * kVec, t.num_cols()); at.row < rows; at.advance()) {
+  for (auto at = cursor_of<kVec>(t); !at.done(); at.advance()) {
+    if (!at.here()) continue;
     Pack<T, kVec> pack;
 #pragma unroll
     for (int x = 0; x < kVec; ++x) pack.values[x] = narrow<T>(smem[at.row * pitch + at.col + x]);
@@ -195,7 +265,8 @@ __device__ __forceinline__ void clear(float (&acc)[kRows][kCols]) {
 }
 
 /// acc += A Bᵀ: scores. A and B are row-major in SMEM with the contraction along the row, which float4 reads follow:
-/// kRows + kCols reads for 4 · kRows · kCols multiply-adds. A warp is two rows of threads, so reads of A are broadcasts.
+/// kRows + kCols reads for 4 · kRows · kCols multiply-adds. A warp is two rows of threads, so reads of A are
+/// broadcasts.
 template <int kRows, int kCols>
 __device__ __forceinline__ void add_product_transposed(float (&acc)[kRows][kCols], const float* a, int a_pitch,
                                                        const float* b, int b_pitch, int depth) {

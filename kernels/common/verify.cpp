@@ -11,7 +11,7 @@
 namespace flashscope::kernels {
 namespace {
 
-constexpr std::int64_t kFullWork = std::int64_t{1} << 28;
+constexpr std::int64_t kFullWork = std::int64_t{1} << 25;
 
 Array seeded_array(const TensorShape& shape, DType dtype, std::mt19937& random) {
   Array array(shape.heads, shape.rows, shape.cols);
@@ -60,7 +60,8 @@ struct Part {
     problem.window_left = problem.window_right = -1;
     std::vector<int> kv_heads, keys;
     for (int head : heads)
-      kv_heads.push_back(head / whole.heads * whole.kv_heads + kv_head_of(head % whole.heads, whole.heads, whole.kv_heads));
+      kv_heads.push_back(head / whole.heads * whole.kv_heads +
+                         kv_head_of(head % whole.heads, whole.heads, whole.kv_heads));
     for (int key = 0; key < whole.seqlen_k; ++key) keys.push_back(key);
     inputs = {rows_of(from.q, heads, rows), rows_of(from.k, kv_heads, keys), rows_of(from.v, kv_heads, keys), {}};
     if (whole.mask().left < 0 && whole.mask().right < 0) return;
@@ -89,9 +90,8 @@ VerifiedOutputs compare_all(const std::string& algorithm, TileShape tile, const 
                             const AttentionInputs& inputs, const AttentionOutputs& outputs, const Part* part) {
   const AttentionOutputs reference = reference_attention(problem, inputs);
   // flash_v1 rounds O to the storage dtype once per key tile: it is held to its own schedule, executed on the CPU.
-  const AttentionOutputs yardstick = algorithm == "flash_v1"
-                                         ? compute(*make_schedule(algorithm, problem, tile), inputs)
-                                         : same_precision_attention(problem, inputs);
+  const AttentionOutputs yardstick = algorithm == "flash_v1" ? compute(*make_schedule(algorithm, problem, tile), inputs)
+                                                             : same_precision_attention(problem, inputs);
   return {as_reported(flashscope::compare(outputs.o, reference.o, yardstick.o, problem.dtype), part),
           as_reported(flashscope::compare(outputs.lse, reference.lse, yardstick.lse, DType::fp32), part)};
 }
@@ -116,7 +116,8 @@ VerifiedOutputs verify_outputs(const Schedule& schedule, const AttentionInputs& 
   std::vector<int> heads = sample(p.num_heads(), 4, random);
   const std::int64_t rows = kFullWork / (row_work * static_cast<std::int64_t>(heads.size()));
   const Part part(p, inputs, std::move(heads), sample(p.seqlen_q, std::max<std::int64_t>(2, rows), random));
-  const AttentionOutputs of_part = {rows_of(outputs.o, part.heads, part.rows), rows_of(outputs.lse, part.heads, part.rows)};
+  const AttentionOutputs of_part = {rows_of(outputs.o, part.heads, part.rows),
+                                    rows_of(outputs.lse, part.heads, part.rows)};
   return compare_all(schedule.algorithm(), schedule.tile(), part.problem, part.inputs, of_part, &part);
 }
 

@@ -13,9 +13,9 @@ struct VerifiedOutputs {
   Verification o, lse;
 };
 
-/// Holds outputs to the tolerance rule (sim/compute/tolerance.h). Problems up to 2^28 multiply-adds a product are compared
-/// element by element; of larger ones, which would take the CPU minutes, up to four heads and of each the first row, the
-/// last and as many more, drawn with `seed`, as that work allows.
+/// Holds outputs to the tolerance rule (sim/compute/tolerance.h). Problems up to 2^25 multiply-adds a product are
+/// compared element by element, in about a second; of larger ones up to four heads, and of each the first row, the last
+/// and as many more, drawn with `seed`, as that work allows.
 VerifiedOutputs verify_outputs(const Schedule& schedule, const AttentionInputs& inputs, const AttentionOutputs& outputs,
                                std::uint32_t seed);
 

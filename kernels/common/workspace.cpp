@@ -16,7 +16,9 @@ constexpr std::int64_t kAlignment = 256;  // of an allocation, kept by what lies
 constexpr int kGuardRows = 64;            // more than any tile that could be read past the end by mistake has
 
 std::int64_t round_up(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-std::int64_t guard_bytes(const TensorShape& shape) { return round_up(std::max<std::int64_t>(1, kGuardRows * shape.pitch())); }
+std::int64_t guard_bytes(const TensorShape& shape) {
+  return round_up(std::max<std::int64_t>(1, kGuardRows * shape.pitch()));
+}
 bool is_input(Tensor tensor) { return tensor == Tensor::Q || tensor == Tensor::K || tensor == Tensor::V; }
 
 std::string out_of_memory(const Schedule& schedule, std::int64_t free_bytes) {
@@ -38,7 +40,8 @@ std::string out_of_memory(const Schedule& schedule, std::int64_t free_bytes) {
 
 void check_shape(const char* name, const Array& array, const TensorShape& shape) {
   if (array.heads == shape.heads && array.rows == shape.rows && array.cols == shape.cols &&
-      array.values.size() == static_cast<std::size_t>(shape.heads) * static_cast<std::size_t>(shape.rows) * static_cast<std::size_t>(shape.cols))
+      array.values.size() == static_cast<std::size_t>(shape.heads) * static_cast<std::size_t>(shape.rows) *
+                                 static_cast<std::size_t>(shape.cols))
     return;
   const auto text = [](int heads, int rows, int cols) {
     return std::to_string(heads) + " x " + std::to_string(rows) + " x " + std::to_string(cols);
@@ -91,7 +94,8 @@ Workspace::Workspace(const Schedule& schedule, const AttentionInputs& inputs, De
     if (!buffer(tensor).whole) throw Error(ErrorKind::resource, out_of_memory(schedule, memory.free_bytes()));
     memory.fill(buffer(tensor).whole, kNan, buffer(tensor).padded_bytes());
   }
-  const std::pair<Tensor, const Array*> sources[] = {{Tensor::Q, &inputs.q}, {Tensor::K, &inputs.k}, {Tensor::V, &inputs.v}};
+  const std::pair<Tensor, const Array*> sources[] = {
+      {Tensor::Q, &inputs.q}, {Tensor::K, &inputs.k}, {Tensor::V, &inputs.v}};
   for (const auto& [tensor, array] : sources) {
     const std::vector<unsigned char> bytes = encode(m_problem.dtype, array->values);
     if (!bytes.empty()) memory.copy_in(buffer(tensor).data(), bytes.data(), static_cast<std::int64_t>(bytes.size()));
@@ -127,11 +131,10 @@ void Workspace::check_guards() const {
       m_memory.copy_out(zone.data(), b.whole + start, bytes);
       for (std::size_t n = 0; n < zone.size(); ++n)
         if (zone[n] != kNan)
-          throw Error(ErrorKind::internal,
-                      std::string("a kernel wrote outside ") + name_of(tensor) + ": " +
-                          (start == 0 ? std::to_string(zone.size() - n) + " B before its start"
-                                      : std::to_string(n) + " B after its end") +
-                          "; its results cannot be trusted");
+          throw Error(ErrorKind::internal, std::string("a kernel wrote outside ") + name_of(tensor) + ": " +
+                                               (start == 0 ? std::to_string(zone.size() - n) + " B before its start"
+                                                           : std::to_string(n) + " B after its end") +
+                                               "; its results cannot be trusted");
     }
   }
 }

@@ -2,11 +2,11 @@
 //
 //   flashscope measure --algorithm three_pass_naive
 //
-// Where everyone starts: the three lines of the formula as three kernels, straight from global memory. Nothing is kept on
-// chip, so every multiply-add asks the memory system for both of its operands again. A CTA is a 32 × 32 patch of outputs
-// and a warp one row of it: of what its lanes ask for at once, memory delivers whole 32-byte sectors. A row of Q or P is
-// one element for all lanes (a sector a request); a column of K is 32 elements in 32 rows (32 sectors for 32 elements, most
-// of each thrown away); a row of V is 32 neighbours (as good as it gets).
+// Where everyone starts: the three lines of the formula as three kernels, straight from global memory. Nothing is kept
+// on chip, so every multiply-add asks the memory system for both of its operands again. A CTA is a 32 × 32 patch of
+// outputs and a warp one row of it: of what its lanes ask for at once, memory delivers whole 32-byte sectors. A row of
+// Q or P is one element for all lanes (a sector a request); a column of K is 32 elements in 32 rows (32 sectors for 32
+// elements, most of each thrown away); a row of V is 32 neighbours (as good as it gets).
 //
 // Loads bypass L1 (ld.global.cg), which would otherwise hide some of this: what is counted is what was asked for.
 // Rung 02 brings each tile on chip once and serves all of a CTA's threads from there.
@@ -43,18 +43,27 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_s
   const GlobalTile<T> q = at.q({row, row + 1}), k = at.k({key, key + 1});
   float sum = 0;
 #pragma unroll 4
-  for (int c = 0; c < p.head_dim; ++c) sum = fmaf(element(q.base + q.first() + c), element(k.base + k.first() + c), sum);
+  for (int c = 0; c < p.head_dim; ++c)
+    sum = fmaf(element(q.base + q.first() + c), element(k.base + k.first() + c), sum);
   const float score = is_kept(p.mask, row, key) ? sum * p.softmax_scale : -INFINITY;
-  s.base[s.first() + static_cast<std::int64_t>(row - rows.begin) * s.tensor_cols + (key - keys.begin)] = narrow<T>(score);
+  s.base[s.first() + static_cast<std::int64_t>(row - rows.begin) * s.tensor_cols + (key - keys.begin)] =
+      narrow<T>(score);
 }
 
-/// Pass 2: P = softmax(S). One thread a row, three scans of it: maximum, sum, probabilities.
+/// One value of each lane combined over the warp; every lane has the result.
+template <class Combine>
+__device__ __forceinline__ float over_warp(float x, Combine combine) {
+  for (int distance = kWarpSize / 2; distance > 0; distance /= 2) x = combine(x, __shfl_xor_sync(0xffffffff, x, distance));
+  return x;
+}
+
+/// Pass 2: P = softmax(S). A warp is one row, 32 keys at a time; three scans of it: maximum, sum, probabilities.
 template <class T, class Observer>
 __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_softmax(KernelParams p, Observer log) {
   const CtaPlace<T> at(p);
   const Range rows = rows_of_tile(p.mask.seqlen_q, kPatch, at.inner), keys = {0, p.mask.seqlen_k};
-  const int row = rows.begin + threadIdx.x;
-  log.load(at.scores(rows, keys), 3);
+  const int row = rows.begin + threadIdx.x / kPatch, lane = threadIdx.x % kPatch;
+  for (int scan = 0; scan < 3; ++scan) log.load(at.scores(rows, keys));
   log.compute(Op::softmax, at.head, rows, keys);
   log.store(at.probabilities(rows, keys));
   log.compute(Op::log_sum_exp, at.head, rows, {0, 1});
@@ -64,22 +73,29 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_s
   const GlobalTile<T> own_s = at.scores({row, row + 1}, keys), own_p = at.probabilities({row, row + 1}, keys);
   const T* const s = own_s.base + own_s.first();
   T* const weights = own_p.base + own_p.first();
+  // Requests after the first start on a sector; a lane that falls before the row sits that one out.
+  const int lead = lead_of<T>(own_s.first());
+  const int first = lane < lead ? lane - lead + kWarpSize : lane - lead;
   float row_max = -INFINITY, row_sum = 0;
 #pragma unroll 4
-  for (int key = 0; key < keys.end; ++key) row_max = fmaxf(row_max, element(s + key));
+  for (int key = first; key < keys.end; key += kWarpSize) row_max = fmaxf(row_max, element(s + key));
+  row_max = over_warp(row_max, [](float a, float b) { return fmaxf(a, b); });
   const float base = finite_or_zero(row_max);
 #pragma unroll 4
-  for (int key = 0; key < keys.end; ++key) row_sum += exp_of(element(s + key) - base);
+  for (int key = first; key < keys.end; key += kWarpSize) row_sum += exp_of(element(s + key) - base);
+  row_sum = over_warp(row_sum, [](float a, float b) { return a + b; });
   const float inverse = row_sum > 0 ? 1 / row_sum : 0;  // a row that sees no key: P = 0, LSE = -inf
 #pragma unroll 4
-  for (int key = 0; key < keys.end; ++key) weights[key] = narrow<T>(exp_of(element(s + key) - base) * inverse);
+  for (int key = first; key < keys.end; key += kWarpSize)
+    weights[key] = narrow<T>(exp_of(element(s + key) - base) * inverse);
   const GlobalTile<float> lse = at.lse({row, row + 1});
-  lse.base[lse.first()] = row_sum > 0 ? row_max + logf(row_sum) : -INFINITY;
+  if (lane == 0) lse.base[lse.first()] = row_sum > 0 ? row_max + logf(row_sum) : -INFINITY;
 }
 
 /// Pass 3: O = P V. One thread an output element.
 template <class T, class Observer>
-__global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_weighted_sum(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(kNaiveRegisters))
+    three_pass_naive_weighted_sum(KernelParams p, Observer log) {
   const CtaPlace<T> at(p);
   const int column_tiles = num_tiles(p.head_dim, kPatch);
   const Range rows = rows_of_tile(p.mask.seqlen_q, kPatch, at.inner / column_tiles);
@@ -97,7 +113,8 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_w
     log.load(v, size_of(rows));
     log.compute(Op::weighted_sum, at.head, rows, columns, size_of(keys));
     if (!ours) continue;
-    const T* const p_row = weights.base + weights.first() + static_cast<std::int64_t>(row - rows.begin) * weights.tensor_cols;
+    const T* const p_row =
+        weights.base + weights.first() + static_cast<std::int64_t>(row - rows.begin) * weights.tensor_cols;
     const T* const v_column = v.base + v.first() + (column - columns.begin);
 #pragma unroll 4
     for (int key = 0; key < size_of(keys); ++key)
@@ -107,7 +124,8 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_w
   o.cols = columns;
   log.store(o);
   if (ours)
-    o.base[o.first() + static_cast<std::int64_t>(row - rows.begin) * o.tensor_cols + (column - columns.begin)] = narrow<T>(sum);
+    o.base[o.first() + static_cast<std::int64_t>(row - rows.begin) * o.tensor_cols + (column - columns.begin)] =
+        narrow<T>(sum);
 }
 
 template <class T, class Observer>

@@ -2,10 +2,10 @@
 //
 //   flashscope measure --algorithm three_pass
 //
-// Over rung 01 (three_pass_naive) this adds the tile: a CTA brings a block of each operand on chip once and every element
-// of it serves a whole row or column of the result, so the products ask global memory Br or Bc times less often. What no
-// tile can help: S and P, N × N each, are written and read back in full, and that is most of the traffic at long
-// sequences. Rungs 04 and 05 never write them.
+// Over rung 01 (three_pass_naive) this adds the tile: a CTA brings a block of each operand on chip once and every
+// element of it serves a whole row or column of the result, so the products ask global memory Br or Bc times less
+// often. What no tile can help: S and P, N × N each, are written and read back in full, and that is most of the traffic
+// at long sequences. Rungs 04 and 05 never write them.
 //
 // As eager attention does, it computes all pairs: under a mask scores become -inf, no tile is skipped. Rung 03 puts the
 // same three passes on the tensor cores.
@@ -69,14 +69,19 @@ struct Plus {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-/// One row of pass 2, by the whole CTA; gives its LSE. A thread meets the same elements in every sweep, so smem_row needs
-/// no barrier.
+/// What pass 2 knows of a row after its first sweep.
+struct RowStatistics {
+  float base, inverse, lse;  // maximum (0 in an empty row), 1 / sum (0), log-sum-exp
+};
+
+/// First sweep over a row, by the whole CTA: its maximum and sum. A row that fits stays on chip as e^(s - m); one that does
+/// not needs both in one go: an online softmax. `first` is the key at which this thread starts, the same in every sweep,
+/// so smem_row needs no barrier.
 template <int kVec, class T>
-__device__ float softmax_row(const T* s, T* p, int num_keys, float* smem_row, float* scratch) {
+__device__ RowStatistics row_statistics(const T* s, int first, int num_keys, float* smem_row, float* scratch) {
   const bool fits = softmax_row_fits(num_keys);
   float thread_max = -INFINITY, thread_sum = 0;
-  // 1. In: the maximum. A row that does not stay on chip also needs its sum before it comes again: an online softmax.
-  for (int key = threadIdx.x * kVec; key < num_keys; key += kSoftmaxThreads * kVec) {
+  for (int key = first; key < num_keys; key += kSoftmaxThreads * kVec) {
     const Pack<T, kVec> pack = load_cg<T, kVec>(s + key);
     float x[kVec], pack_max = -INFINITY;
 #pragma unroll
@@ -94,18 +99,23 @@ __device__ float softmax_row(const T* s, T* p, int num_keys, float* smem_row, fl
   }
   const float row_max = over_cta(thread_max, scratch, Greater{});
   const float base = finite_or_zero(row_max);
-  // 2. The sum of e^(s - m).
   if (fits) {
-    for (int key = threadIdx.x * kVec; key < num_keys; key += kSoftmaxThreads * kVec)
+    for (int key = first; key < num_keys; key += kSoftmaxThreads * kVec)
 #pragma unroll
       for (int n = 0; n < kVec; ++n) thread_sum += smem_row[key + n] = exp_of(smem_row[key + n] - base);
   } else {
     thread_sum *= exp_of(thread_max - base);
   }
   const float row_sum = over_cta(thread_sum, scratch, Plus{});
-  const float inverse = row_sum > 0 ? 1 / row_sum : 0;  // a row that sees no key: P = 0, LSE = -inf
-  // 3. Out: P = e^(s - m) / l.
-  for (int key = threadIdx.x * kVec; key < num_keys; key += kSoftmaxThreads * kVec) {
+  if (row_sum == 0) return {0, 0, -INFINITY};  // a row that sees no key: P = 0, LSE = -inf
+  return {base, 1 / row_sum, row_max + logf(row_sum)};
+}
+
+/// Second sweep: P = e^(s - m) / l.
+template <int kVec, class T>
+__device__ void write_probabilities(const T* s, T* p, int first, int num_keys, const float* smem_row, float base, float inverse) {
+  const bool fits = softmax_row_fits(num_keys);
+  for (int key = first; key < num_keys; key += kSoftmaxThreads * kVec) {
     Pack<T, kVec> pack;
     if (!fits) pack = load_cg<T, kVec>(s + key);
 #pragma unroll
@@ -115,40 +125,71 @@ __device__ float softmax_row(const T* s, T* p, int num_keys, float* smem_row, fl
     }
     store_pack(p + key, pack);
   }
-  return row_sum > 0 ? row_max + logf(row_sum) : -INFINITY;
 }
 
-/// Pass 2: P = softmax(S), one row after the other. A row is held in shared memory between its maximum and its division;
-/// one that is too long for that is read a second time.
+/// Pass 2: P = softmax(S), kSoftmaxRows rows at a time. A row that fits is held in shared memory between its two sweeps;
+/// longer rows are swept once each, then a second time.
 template <class T, int kBlockM, class Observer>
 __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softmax(KernelParams p, Observer log) {
+  constexpr int kVec = kVectorBytes / sizeof(T);
   extern __shared__ float4 shared[];
-  float* const smem_lse = reinterpret_cast<float*>(shared);  // [kBlockM]
+  float* const smem_lse = reinterpret_cast<float*>(shared);  // [kSoftmaxRows]
   float* const scratch = smem_lse + 128;                     // one float a warp
+  float* const smem_base = smem_lse + 192;                   // [kSoftmaxRows]
+  float* const smem_inverse = smem_lse + 224;                // [kSoftmaxRows]
   float* const smem_row = smem_lse + 256;                    // [seqlen_k], after the KiB that softmax_row_bytes() adds
 
   const CtaPlace<T> at(p);
-  const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, at.inner), keys = {0, p.mask.seqlen_k};
-  log.load(at.scores(rows, keys), softmax_row_fits(size_of(keys)) ? 1 : 2);
-  log.compute(Op::softmax, at.head, rows, keys);
-  for (int row = rows.begin; row < rows.end; ++row) {
-    const GlobalTile<T> s = at.scores({row, row + 1}, keys), weights = at.probabilities({row, row + 1}, keys);
-    const T* const from = s.base + s.first();
-    T* const to = weights.base + weights.first();
-    const float lse = copies_vectors(s)
-                          ? softmax_row<kVectorBytes / sizeof(T)>(from, to, size_of(keys), smem_row, scratch)
-                          : softmax_row<1>(from, to, size_of(keys), smem_row, scratch);
-    if (threadIdx.x == 0) smem_lse[row - rows.begin] = lse;
+  const Range tile_rows = rows_of_tile(p.mask.seqlen_q, kBlockM, at.inner), keys = {0, p.mask.seqlen_k};
+  const bool fits = softmax_row_fits(size_of(keys));
+  const bool vectors = copies_vectors(at.scores({tile_rows.begin, tile_rows.begin + 1}, keys));
+  // The key at which this thread starts in a row; element by element, requests after the first start on a sector.
+  const auto first_key = [&](const GlobalTile<T>& s) {
+    const int key = static_cast<int>(threadIdx.x) - (vectors ? 0 : lead_of<T>(s.first()));
+    return vectors ? key * kVec : key < 0 ? key + kSoftmaxThreads : key;
+  };
+  const auto write_row = [&](int row, float base, float inverse) {
+    const GlobalTile<T> s = at.scores({row, row + 1}, keys), to = at.probabilities({row, row + 1}, keys);
+    if (vectors)
+      write_probabilities<kVec>(s.base + s.first(), to.base + to.first(), first_key(s), size_of(keys), smem_row, base, inverse);
+    else
+      write_probabilities<1>(s.base + s.first(), to.base + to.first(), first_key(s), size_of(keys), smem_row, base, inverse);
+  };
+
+  for (int begin = tile_rows.begin; begin < tile_rows.end; begin += kSoftmaxRows) {
+    const Range rows = {begin, min_int(begin + kSoftmaxRows, tile_rows.end)};
+    log.load(at.scores(rows, keys));
+    if (!fits) log.load(at.scores(rows, keys));
+    log.compute(Op::softmax, at.head, rows, keys);
+    for (int row = rows.begin; row < rows.end; ++row) {
+      const GlobalTile<T> s = at.scores({row, row + 1}, keys);
+      const T* const from = s.base + s.first();
+      const RowStatistics statistics = vectors ? row_statistics<kVec>(from, first_key(s), size_of(keys), smem_row, scratch)
+                                               : row_statistics<1>(from, first_key(s), size_of(keys), smem_row, scratch);
+      if (fits) {
+        write_row(row, statistics.base, statistics.inverse);
+        if (!vectors) __syncthreads();  // in the next row a thread starts at another key
+      }
+      if (threadIdx.x == 0) {
+        smem_lse[row - rows.begin] = statistics.lse;
+        smem_base[row - rows.begin] = statistics.base;
+        smem_inverse[row - rows.begin] = statistics.inverse;
+      }
+    }
+    __syncthreads();
+    if (!fits)
+      for (int row = rows.begin; row < rows.end; ++row) write_row(row, smem_base[row - rows.begin], smem_inverse[row - rows.begin]);
+    log.store(at.probabilities(rows, keys));
+    log.compute(Op::log_sum_exp, at.head, rows, {0, 1});
+    store_tile(smem_lse, 1, at.lse(rows), log);
+    __syncthreads();  // the next rows take the place of these statistics
   }
-  log.store(at.probabilities(rows, keys));
-  log.compute(Op::log_sum_exp, at.head, rows, {0, 1});
-  __syncthreads();
-  store_tile(smem_lse, 1, at.lse(rows), log);
 }
 
 /// Pass 3: O = P V. One CTA a query tile, its sum in registers while the key tiles pass.
 template <class T, int kWidth, class Observer>
-__global__ void __maxnreg__(bound<Observer>(weighted_sum_registers(kWidth))) three_pass_weighted_sum(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(weighted_sum_registers(kWidth)))
+    three_pass_weighted_sum(KernelParams p, Observer log) {
   using Tile = FmaTile<kWidth>;
   constexpr SmemLayout kLayout = three_pass_weighted_sum_smem(Tile::kBlockM, Tile::kBlockN, kWidth);
   extern __shared__ float4 shared[];

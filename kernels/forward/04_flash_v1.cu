@@ -2,12 +2,12 @@
 //
 //   flashscope measure --algorithm flash_v1
 //
-// Over rung 02 (three_pass) this adds the online softmax: the scores of a tile live and die in shared memory, S and P are
-// never written. In the paper's order a CTA holds a key tile and lets every query tile come in with what has been summed
-// for it so far: its O, and of each row the maximum m and the sum l, all of which go back to global memory.
+// Over rung 02 (three_pass) this adds the online softmax: the scores of a tile live and die in shared memory, S and P
+// are never written. In the paper's order a CTA holds a key tile and lets every query tile come in with what has been
+// summed for it so far: its O, and of each row the maximum m and the sum l, all of which go back to global memory.
 //
-// Admitted: with one CTA a head it is slow (16 heads fill 16 of 132 SMs), and O is rounded to the storage dtype once per
-// key tile, so its error grows like √Tc. Rung 05 exchanges the loops and loses both faults.
+// Admitted: with one CTA a head it is slow (16 heads fill 16 of 132 SMs), and O is rounded to the storage dtype once
+// per key tile, so its error grows like √Tc. Rung 05 exchanges the loops and loses both faults.
 #include "kernels/common/instances.cuh"
 #include "kernels/forward/rungs.h"
 
@@ -110,7 +110,7 @@ __global__ void __maxnreg__(bound<Observer>(flash_v1_registers(kWidth))) flash_v
 #pragma unroll
         for (int c = 0; c < Tile::kCols; ++c) acc_o[r][c] *= rescale;
         inverse[r] = new_sum > 0 ? 1 / new_sum : 0;  // a row that has seen no key yet: O = 0
-        __syncwarp();  // all lanes of the row have read the old values
+        __syncwarp();                                // all lanes of the row have read the old values
         if (thread_col() == 0) smem_m[row_of(r)] = new_max, smem_l[row_of(r)] = new_sum;
       }
       stage_scores(smem_s, kSPitch, acc_s);

@@ -2,13 +2,13 @@
 //
 //   flashscope measure --algorithm flash_v2
 //
-// Over rung 04 (flash_v1) this adds one exchange of loops. There a CTA owned a head, kept a key tile and had every query
-// tile come in with its O, l, m and go back. Here a CTA owns one query tile: acc, m and l stay in registers until the
-// last key tile has passed, O is divided once and written once, and there are Tr times as many CTAs to fill the GPU.
-// Key tiles that the mask empties are not even loaded.
+// Over rung 04 (flash_v1) this adds one exchange of loops. There a CTA owned a head, kept a key tile and had every
+// query tile come in with its O, l, m and go back. Here a CTA owns one query tile: acc, m and l stay in registers until
+// the last key tile has passed, O is divided once and written once, and there are Tr times as many CTAs to fill the
+// GPU. Key tiles that the mask empties are not even loaded.
 //
-// What it still leaves undone: it multiplies on the FMA units (rung 06 goes to the tensor cores), and while a tile is on
-// its way the CTA waits; only the other CTAs of the SM have something to do meanwhile (rung 06: cp.async).
+// What it still leaves undone: it multiplies on the FMA units (rung 06 goes to the tensor cores), and while a tile is
+// on its way the CTA waits; only the other CTAs of the SM have something to do meanwhile (rung 06: cp.async).
 #include "kernels/common/instances.cuh"
 #include "kernels/forward/rungs.h"
 
@@ -38,7 +38,8 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_registers(kWidth))) flash_v
   zero_rest<kBlockM, kWidth>(smem_q, num_rows, p.head_dim);
 
   float acc_o[Tile::kRows][Tile::kCols];
-  float row_max[Tile::kRows], row_sum[Tile::kRows];  // row_sum: of this thread's keys; its lanes are added up at the end
+  float row_max[Tile::kRows];
+  float row_sum[Tile::kRows];  // of this thread's keys; the lanes of a row are added up at the end
   clear(acc_o);
 #pragma unroll
   for (int r = 0; r < Tile::kRows; ++r) row_max[r] = -INFINITY, row_sum[r] = 0;

@@ -24,8 +24,8 @@ struct Verification {
                                      // number, or an infinity that should not be one
   std::int64_t nonfinite = 0;        // elements that are not finite where the reference is
   std::int64_t first_nonfinite = -1;  // index of the first of them in `values`, or -1
-  std::int64_t first_bad = -1;       // index of the first element outside its tolerance, or -1
-  std::string worst;                 // element that took the largest share: "head 3, row 17, column 5"; "" when passed
+  std::int64_t first_bad = -1;        // index of the first element outside its tolerance, or -1
+  std::string worst;                  // element that took the largest share: "head 3, row 17, column 5"; "" when passed
 };
 
 /// Compares element by element. `same_precision` is the yardstick E comes from: same_precision_attention(), or for

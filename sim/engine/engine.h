@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/count/count.h"
+#include "sim/engine/l2.h"
 #include "sim/machine/machine.h"
 #include "sim/schedule/schedule.h"
 #include "sim/trace/trace.h"
@@ -69,6 +70,9 @@ struct Occupancy {
   std::string limit;
 };
 Occupancy occupancy(const CtaResources& resources, const Machine& machine);
+
+/// The machine's L2, empty.
+L2Cache l2_of(const Machine& machine);
 
 /// Least time that the machine's rates allow for the counted work: the roofline. No run is faster.
 Picoseconds roofline_bound(const KernelCount& count, std::int64_t hbm_read_bytes, const Machine& machine);

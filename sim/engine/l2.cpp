@@ -4,8 +4,22 @@
 
 namespace flashscope {
 
-L2Cache::L2Cache(std::int64_t capacity, int partitions)
-    : m_num(partitions), m_capacity(capacity / partitions), m_partitions(static_cast<std::size_t>(partitions)) {
+namespace {
+
+/// Bits of `x` mixed so that neighbours land far apart (the finaliser of splitmix64, Steele and others, OOPSLA 2014).
+std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+L2Cache::L2Cache(std::int64_t capacity, int partitions, int slices)
+    : m_num(partitions),
+      m_slices_each(slices),
+      m_capacity(capacity / partitions / slices),
+      m_slices(static_cast<std::size_t>(partitions * slices)) {
   m_table.assign(1024, -1);
 }
 
@@ -22,38 +36,36 @@ L2Cache::Access L2Cache::read(std::int64_t block, std::int64_t bytes, int partit
       access.hit_bytes += part;
     } else {
       access.miss_bytes += part;
-      if (half != partition) insert(key_of(block, half, half), part, false, access);
+      if (half != partition) insert(key_of(block, half, half), part, access);
     }
-    insert(key_of(block, half, partition), part, false, access);
+    insert(key_of(block, half, partition), part, access);
   }
   return access;
 }
 
-L2Cache::Access L2Cache::write(std::int64_t block, std::int64_t bytes, bool fill) {
+L2Cache::Access L2Cache::write(std::int64_t block, std::int64_t bytes, std::int64_t fill_bytes) {
   Access access;
   m_evictions.clear();
-  for (int half = 0; half < m_num; ++half) {
-    for (int copy = 0; copy < m_num; ++copy)
-      if (copy != half) {
-        const std::int32_t stale = find(key_of(block, half, copy));
-        if (stale >= 0) erase(stale);
-      }
+  for (int half = 0; half < m_num; ++half) {  // at home; a copy in the other half is brought up to date where it lies
     const std::int64_t home = key_of(block, half, half), part = half_bytes(bytes, half);
-    if (touch(home)) {
-      Piece& piece = m_pieces[static_cast<std::size_t>(find(home))];
-      if (!piece.dirty) m_dirty += piece.bytes;
-      piece.dirty = true;
-    } else {
-      if (fill) access.miss_bytes += part;
-      insert(home, part, true, access);
+    if (!touch(home)) {
+      access.miss_bytes += half_bytes(fill_bytes, half);
+      insert(home, part, access);
     }
+    make_dirty(find(home), access);
   }
   return access;
 }
 
 std::int64_t L2Cache::resident_bytes() const {
   std::int64_t bytes = 0;
-  for (const Partition& partition : m_partitions) bytes += partition.bytes;
+  for (const Slice& slice : m_slices) bytes += slice.used.bytes;
+  return bytes;
+}
+
+std::int64_t L2Cache::dirty_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Slice& slice : m_slices) bytes += slice.written.bytes;
   return bytes;
 }
 
@@ -64,18 +76,23 @@ bool L2Cache::holds(std::int64_t block) const {
 }
 
 void L2Cache::clear() {
-  for (Partition& partition : m_partitions) partition = {};
+  for (Slice& slice : m_slices) slice = {};
   m_pieces.clear();
   m_free.clear();
   m_table.assign(m_table.size(), -1);
   m_used = 0;
-  m_dirty = 0;
   m_evictions.clear();
+}
+
+std::size_t L2Cache::slice_of(std::int64_t key) const {
+  const std::uint64_t hash = mixed(static_cast<std::uint64_t>(key / m_num)) >> 32;  // the same slice in every partition
+  return static_cast<std::size_t>(key % m_num * m_slices_each) +
+         static_cast<std::size_t>(hash) % static_cast<std::size_t>(m_slices_each);
 }
 
 std::size_t L2Cache::slot_of(std::int64_t key) const {
   const std::size_t mask = m_table.size() - 1;
-  std::size_t slot = static_cast<std::size_t>((static_cast<std::uint64_t>(key) * 0x9E3779B97F4A7C15ull) >> 20) & mask;
+  std::size_t slot = static_cast<std::size_t>(mixed(static_cast<std::uint64_t>(key))) & mask;
   while (m_table[slot] >= 0 && m_pieces[static_cast<std::size_t>(m_table[slot])].key != key) slot = (slot + 1) & mask;
   return slot;
 }
@@ -85,22 +102,19 @@ std::int32_t L2Cache::find(std::int64_t key) const { return m_table[slot_of(key)
 bool L2Cache::touch(std::int64_t key) {
   const std::int32_t piece = find(key);
   if (piece < 0) return false;
-  if (m_partitions[static_cast<std::size_t>(partition_of(key))].newest != piece) {
-    unlink(piece);
-    link_newest(piece);
+  if (slice_at(at(piece)).used.newest != piece) {
+    unlink(&Slice::used, &Piece::used, piece);
+    link_newest(&Slice::used, &Piece::used, piece);
   }
   return true;
 }
 
-void L2Cache::insert(std::int64_t key, std::int64_t bytes, bool dirty, Access& access) {
-  Partition& partition = m_partitions[static_cast<std::size_t>(partition_of(key))];
-  while (partition.bytes + bytes > m_capacity && partition.oldest >= 0) {
-    const Piece& victim = m_pieces[static_cast<std::size_t>(partition.oldest)];
-    if (victim.dirty) {
-      access.write_bytes += victim.bytes;
-      m_evictions.push_back({victim.key / m_num / m_num, victim.bytes});
-    }
-    erase(partition.oldest);
+void L2Cache::insert(std::int64_t key, std::int64_t bytes, Access& access) {
+  Slice& slice = m_slices[slice_of(key)];
+  while (slice.used.bytes + bytes > m_capacity && slice.used.oldest >= 0) {
+    const std::int32_t victim = slice.used.oldest;
+    write_back(victim, access);
+    erase(victim);
   }
   if (2 * (m_used + 1) > m_table.size()) grow_table();
   std::int32_t piece;
@@ -111,46 +125,63 @@ void L2Cache::insert(std::int64_t key, std::int64_t bytes, bool dirty, Access& a
     piece = m_free.back();
     m_free.pop_back();
   }
-  m_pieces[static_cast<std::size_t>(piece)] = {key, -1, -1, bytes, dirty};
+  at(piece) = {};
+  at(piece).key = key;
+  at(piece).bytes = bytes;
   m_table[slot_of(key)] = piece;
   ++m_used;
-  partition.bytes += bytes;
-  if (dirty) m_dirty += bytes;
-  link_newest(piece);
+  link_newest(&Slice::used, &Piece::used, piece);
 }
 
+void L2Cache::make_dirty(std::int32_t piece, Access& access) {
+  if (at(piece).dirty) unlink(&Slice::written, &Piece::written, piece);
+  at(piece).dirty = true;
+  link_newest(&Slice::written, &Piece::written, piece);
+  List& written = slice_at(at(piece)).written;
+  while (written.bytes > m_capacity / 2 && written.oldest != piece) write_back(written.oldest, access);
+}
+
+void L2Cache::write_back(std::int32_t index, Access& access) {
+  Piece& piece = at(index);
+  if (!piece.dirty) return;
+  access.write_bytes += piece.bytes;
+  m_evictions.push_back({piece.key / m_num / m_num, piece.bytes});
+  unlink(&Slice::written, &Piece::written, index);
+  piece.dirty = false;
+}
+
+/// The piece must be clean.
 void L2Cache::erase(std::int32_t index) {
-  const Piece piece = m_pieces[static_cast<std::size_t>(index)];
-  m_partitions[static_cast<std::size_t>(partition_of(piece.key))].bytes -= piece.bytes;
-  if (piece.dirty) m_dirty -= piece.bytes;
-  unlink(index);
+  unlink(&Slice::used, &Piece::used, index);
   // Empty the slot, then put the rest of the probe run back where a search will find it.
   const std::size_t mask = m_table.size() - 1;
-  std::size_t slot = slot_of(piece.key);
+  std::size_t slot = slot_of(at(index).key);
   m_table[slot] = -1;
   for (slot = (slot + 1) & mask; m_table[slot] >= 0; slot = (slot + 1) & mask) {
     const std::int32_t moved = std::exchange(m_table[slot], -1);
-    m_table[slot_of(m_pieces[static_cast<std::size_t>(moved)].key)] = moved;
+    m_table[slot_of(at(moved).key)] = moved;
   }
   --m_used;
   m_free.push_back(index);
 }
 
-void L2Cache::link_newest(std::int32_t index) {
-  Piece& piece = m_pieces[static_cast<std::size_t>(index)];
-  Partition& partition = m_partitions[static_cast<std::size_t>(partition_of(piece.key))];
-  piece.newer = -1;
-  piece.older = partition.newest;
-  if (partition.newest >= 0) m_pieces[static_cast<std::size_t>(partition.newest)].newer = index;
-  partition.newest = index;
-  if (partition.oldest < 0) partition.oldest = index;
+void L2Cache::link_newest(List Slice::*which, Piece::Link Piece::*link, std::int32_t index) {
+  Piece& piece = at(index);
+  List& list = slice_at(piece).*which;
+  piece.*link = {-1, list.newest};
+  if (list.newest >= 0) (at(list.newest).*link).newer = index;
+  list.newest = index;
+  if (list.oldest < 0) list.oldest = index;
+  list.bytes += piece.bytes;
 }
 
-void L2Cache::unlink(std::int32_t index) {
-  const Piece& piece = m_pieces[static_cast<std::size_t>(index)];
-  Partition& partition = m_partitions[static_cast<std::size_t>(partition_of(piece.key))];
-  (piece.newer >= 0 ? m_pieces[static_cast<std::size_t>(piece.newer)].older : partition.newest) = piece.older;
-  (piece.older >= 0 ? m_pieces[static_cast<std::size_t>(piece.older)].newer : partition.oldest) = piece.newer;
+void L2Cache::unlink(List Slice::*which, Piece::Link Piece::*link, std::int32_t index) {
+  Piece& piece = at(index);
+  List& list = slice_at(piece).*which;
+  const Piece::Link place = piece.*link;
+  (place.newer >= 0 ? (at(place.newer).*link).older : list.newest) = place.older;
+  (place.older >= 0 ? (at(place.older).*link).newer : list.oldest) = place.newer;
+  list.bytes -= piece.bytes;
 }
 
 void L2Cache::grow_table() {

@@ -2,7 +2,9 @@
 //
 // With two partitions (A100, H100, H200) half of each tile's bytes are at home in either half of the cache. An SM asks
 // its own half; bytes at home in the other half are copied into the asker's half, so that what all SMs read is held
-// twice and the capacity for it is half (docs/deviations.md, "L2"; source: RRZE gpu-benches, gpu-l2-cache).
+// twice and the capacity for it is half. At most half of a partition is dirty: beyond that the line that was written
+// longest ago is written back and stays, clean. Both were seen with flashscope_l2_probe on an H200
+// (docs/deviations.md).
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -22,16 +24,16 @@ class L2Cache {
     std::int64_t bytes;
   };
 
-  /// `capacity` in bytes, over all partitions (1 or 2).
-  L2Cache(std::int64_t capacity, int partitions);
+  /// `capacity` in bytes, over all partitions (1 or 2). Each partition is `slices` caches of equal size, and an address
+  /// hash spreads the tiles over them: by chance some fill before others, which rounds the knee at the full capacity.
+  L2Cache(std::int64_t capacity, int partitions, int slices = 1);
 
   /// An SM of `partition` reads or overwrites the whole block `block` of `bytes` bytes.
   Access read(std::int64_t block, std::int64_t bytes, int partition);
-  /// `fill`: the write comes in pieces smaller than a sector, so a block that is not there is fetched first (measured
-  /// on an H200: docs/deviations.md, "Partial sectors").
-  Access write(std::int64_t block, std::int64_t bytes, bool fill = false);
+  /// `fill_bytes` of it must be fetched first when the block is not there (TileOp::fill_bytes).
+  Access write(std::int64_t block, std::int64_t bytes, std::int64_t fill_bytes = 0);
 
-  std::int64_t dirty_bytes() const { return m_dirty; }
+  std::int64_t dirty_bytes() const;
   std::int64_t resident_bytes() const;
   /// Resident at home (a copy alone does not count).
   bool holds(std::int64_t block) const;
@@ -44,19 +46,24 @@ class L2Cache {
   // partition.
   struct Piece {
     std::int64_t key = 0;
-    std::int32_t newer = -1, older = -1;  // recency list of the partition
     std::int64_t bytes = 0;
     bool dirty = false;
+    struct Link {
+      std::int32_t newer = -1, older = -1;
+    } used, written;  // places in the slice's lists, by last use and, if dirty, by last write
   };
-  struct Partition {
+  struct List {
     std::int32_t newest = -1, oldest = -1;
     std::int64_t bytes = 0;
   };
+  struct Slice {  // of a partition
+    List used, written;
+  };
 
+  std::size_t slice_of(std::int64_t key) const;
   std::int64_t key_of(std::int64_t block, int half, int partition) const {
     return (block * m_num + half) * m_num + partition;
   }
-  int partition_of(std::int64_t key) const { return static_cast<int>(key % m_num); }
   std::int64_t half_bytes(std::int64_t bytes, int half) const {
     return bytes / m_num + (half == 0 ? bytes % m_num : 0);
   }
@@ -64,20 +71,24 @@ class L2Cache {
   std::size_t slot_of(std::int64_t key) const;  // where the key is, or would go, in the hash table
   std::int32_t find(std::int64_t key) const;
   bool touch(std::int64_t key);  // true when present; it becomes the newest
-  void insert(std::int64_t key, std::int64_t bytes, bool dirty, Access& access);
+  void insert(std::int64_t key, std::int64_t bytes, Access& access);
+  void make_dirty(std::int32_t piece, Access& access);
+  void write_back(std::int32_t piece, Access& access);  // to HBM; it stays, clean
   void erase(std::int32_t piece);
-  void link_newest(std::int32_t piece);
-  void unlink(std::int32_t piece);
+  void link_newest(List Slice::*list, Piece::Link Piece::*link, std::int32_t piece);
+  void unlink(List Slice::*list, Piece::Link Piece::*link, std::int32_t piece);
+  Piece& at(std::int32_t piece) { return m_pieces[static_cast<std::size_t>(piece)]; }
+  Slice& slice_at(const Piece& piece) { return m_slices[slice_of(piece.key)]; }
   void grow_table();
 
   int m_num;
-  std::int64_t m_capacity;  // of one partition
-  std::vector<Partition> m_partitions;
+  int m_slices_each;        // slices of a partition
+  std::int64_t m_capacity;  // of one slice
+  std::vector<Slice> m_slices;
   std::vector<Piece> m_pieces;
   std::vector<std::int32_t> m_free;
   std::vector<std::int32_t> m_table;  // open addressing, linear probing; -1: empty
   std::size_t m_used = 0;
-  std::int64_t m_dirty = 0;
   std::vector<Eviction> m_evictions;
 };
 

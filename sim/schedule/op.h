@@ -49,7 +49,8 @@ struct TileOp {
   int depth = 0;              // length of the contraction (scores: head_dim; weighted_sum: keys)
   std::int64_t bytes = 0;     // load, store: requested of global memory, as the schedule names them
   std::int64_t sectors = 0;   // load, store: the same in 32-byte sectors, counted warp request by warp request
-  bool fills = false;         // store: single requests cover sectors only in part, so L2 fetches what it does not hold
+  std::int64_t fill_bytes =
+      0;  // store: sectors at the start of a row that it covers in part; L2 fetches the rest first
 
   bool operator==(const TileOp&) const = default;
 };

@@ -83,16 +83,34 @@ Range CtaProgram::keys_of(int j) const {
 void CtaProgram::move(Op op, Tensor tensor, int i, int j) {
   switch (tensor) {
     case Tensor::Q:
-    case Tensor::O: return move_region(op, tensor, i, j, rows_of(i), {0, head_dim()}, Access::copy, 1);
+    case Tensor::O: return move_region(op, tensor, i, j, rows_of(i), {0, head_dim()}, Access::copy);
     case Tensor::K:
-    case Tensor::V: return move_region(op, tensor, i, j, keys_of(j), {0, head_dim()}, Access::copy, 1);
+    case Tensor::V: return move_region(op, tensor, i, j, keys_of(j), {0, head_dim()}, Access::copy);
     case Tensor::S:
-    case Tensor::P: return move_region(op, tensor, i, j, rows_of(i), keys_of(j), Access::copy, 1);
+    case Tensor::P: return move_region(op, tensor, i, j, rows_of(i), keys_of(j), Access::copy);
     case Tensor::LSE:
     case Tensor::M:
-    case Tensor::L: return move_region(op, tensor, i, j, rows_of(i), {0, 1}, Access::copy, 1);
+    case Tensor::L: return move_region(op, tensor, i, j, rows_of(i), {0, 1}, Access::copy);
   }
 }
+
+namespace {
+
+std::int64_t sectors_spanned(std::int64_t first_byte, std::int64_t bytes) {
+  return (first_byte + bytes + kSectorBytes - 1) / kSectorBytes - first_byte / kSectorBytes;
+}
+
+/// Bytes that L2 must fetch for a store whose rows start inside a sector: the sector's head belongs to a neighbour that
+/// is written at another time. Ends inside a sector are the neighbour's to count.
+std::int64_t fill_bytes(std::int64_t first_byte, std::int64_t pitch, int rows, std::int64_t row_bytes) {
+  if (first_byte % kSectorBytes == 0 && pitch % kSectorBytes == 0) return 0;
+  if (row_bytes == pitch) return 0;  // whole rows: the neighbour's bytes come at about the same time and are merged
+  std::int64_t sectors = 0;
+  for (int row = 0; row < rows; ++row) sectors += (first_byte + row * pitch) % kSectorBytes != 0;
+  return sectors * kSectorBytes;
+}
+
+}  // namespace
 
 TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access) const {
   const AttentionProblem& p = problem();
@@ -112,17 +130,13 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
   t.bytes = std::int64_t{t.rows} * t.cols * shape.element_bytes;
   const std::int64_t first_byte =
       t.head * shape.head_bytes() + rows.begin * shape.pitch() + std::int64_t{cols.begin} * shape.element_bytes;
-  t.fills = op == Op::store && access == Access::row_per_lane;
+  if (op == Op::store) t.fill_bytes = fill_bytes(first_byte, shape.pitch(), t.rows, t.cols * shape.element_bytes);
   t.sectors = count_sectors(access, first_byte, shape.pitch(), t.rows, t.cols, shape.element_bytes);
   return t;
 }
 
-void CtaProgram::move_region(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access,
-                             std::int64_t times) {
-  TileOp t = moved(op, tensor, i, j, rows, cols, access);
-  t.bytes *= times;
-  t.sectors *= times;
-  m_sink.op(t);
+void CtaProgram::move_region(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access) {
+  m_sink.op(moved(op, tensor, i, j, rows, cols, access));
 }
 
 void CtaProgram::request(Tensor tensor, int i, int j, Range rows, Range cols, Access access, std::int64_t warp_times,
@@ -155,8 +169,12 @@ void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth)
 
 namespace {
 
-std::int64_t sectors_spanned(std::int64_t first_byte, std::int64_t bytes) {
-  return (first_byte + bytes + kSectorBytes - 1) / kSectorBytes - first_byte / kSectorBytes;
+/// A warp a row: its first request ends at a sector, so that each sector of the row is asked for once.
+std::int64_t row_per_warp_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element) {
+  std::int64_t sectors = 0;
+  for (int row = 0; row < rows; ++row)
+    sectors += sectors_spanned(first_byte + row * pitch, std::int64_t{cols} * element);
+  return sectors;
 }
 
 /// Requests of a CTA copy: lane after lane takes the next vector of the tile, row-major; 32 lanes are one request.
@@ -170,6 +188,8 @@ std::int64_t copy_sectors(std::int64_t first_byte, std::int64_t pitch, int rows,
   }
   if (first_byte % kSectorBytes == 0 && pitch % kSectorBytes == 0 && row_bytes % kSectorBytes == 0)
     return rows * (row_bytes / kSectorBytes);
+  if (width < kVectorBytes)
+    return row_per_warp_sectors(first_byte, pitch, rows, static_cast<int>(row_bytes / element), element);
   const std::int64_t request_bytes = std::int64_t{kWarpSize} * width;
   std::int64_t sectors = 0;
   std::int64_t room = request_bytes;  // left in the request being filled
@@ -189,16 +209,6 @@ std::int64_t copy_sectors(std::int64_t first_byte, std::int64_t pitch, int rows,
       }
     }
   }
-  return sectors;
-}
-
-/// A warp on 32 columns of one row: rows do not share requests.
-std::int64_t row_per_warp_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element) {
-  std::int64_t sectors = 0;
-  for (int row = 0; row < rows; ++row)
-    for (int col = 0; col < cols; col += kWarpSize)
-      sectors += sectors_spanned(first_byte + row * pitch + std::int64_t{col} * element,
-                                 std::int64_t{std::min(kWarpSize, cols - col)} * element);
   return sectors;
 }
 

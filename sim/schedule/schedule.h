@@ -60,11 +60,12 @@ struct TensorShape {
 
 TensorShape shape_of(Tensor tensor, const AttentionProblem& problem);
 
-/// How a warp touches a tile.
+/// How the warps of a CTA touch a tile.
 enum class Access {
-  copy,          // the CTA's threads copy the tile once, consecutive vectors on consecutive lanes (walk.h copy_width)
+  copy,          // once, consecutive 16-byte vectors on consecutive lanes, row-major; row_per_warp where rows are not
+                 // 16-byte aligned (walk.h copy_width); whole rows lie one after another and count as one
   copy_by_row,   // the same, one row after another: rows do not share requests
-  row_per_warp,  // one element a lane, a warp on up to 32 columns of one row
+  row_per_warp,  // one element a lane, a warp on a row; requests after the first start on a sector
   row_per_lane,  // one element a lane, lanes on consecutive rows: a naive column walk
   broadcast,     // all lanes of a warp read the same element
 };
@@ -102,6 +103,9 @@ class Schedule {
 
   virtual ClosedForm closed_form() const = 0;
 
+  /// Rows of S and P that are moved together: what L2 keeps or loses of them as one.
+  virtual int score_block_rows() const { return m_tile.br; }
+
   /// Visits CTAs of one head that between them stand for all: f(inner, how many CTAs of the head are alike).
   /// The default visits each once. Exact: alike means equal bytes, sectors, FLOPs and exponentials.
   virtual std::vector<std::pair<std::int64_t, std::int64_t>> cta_classes(int kernel) const;
@@ -132,8 +136,8 @@ class CtaProgram {
   // Tiles by the paper's indices. Rows of Q, O, LSE, M, L: tile i. Rows of K, V: tile j. S and P: tile (i, j).
   void load(Tensor tensor, int i, int j) { move(Op::load, tensor, i, j); }
   void store(Tensor tensor, int i, int j) { move(Op::store, tensor, i, j); }
-  /// The same for any region, moved `times` times.
-  void move_region(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access, std::int64_t times);
+  /// The same for any region.
+  void move_region(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access);
   /// Loads of a naive kernel: the warps send the requests of the region `warp_times` times, and each element is asked
   /// for by `lane_times` threads (a broadcast serves many lanes with one request).
   void request(Tensor tensor, int i, int j, Range rows, Range cols, Access access, std::int64_t warp_times,
@@ -143,7 +147,7 @@ class CtaProgram {
   void scores(int i, int j) { compute(Op::scores, i, j, rows_of(i), keys_of(j), head_dim()); }
   /// Emits a mask operation only where a pair of the tile is not kept, or may not be (dense mask).
   void mask(int i, int j);
-  void softmax(int i) { compute(Op::softmax, i, 0, rows_of(i), {0, problem().seqlen_k}, 0); }
+  void softmax(int i, Range rows) { compute(Op::softmax, i, 0, rows, {0, problem().seqlen_k}, 0); }
   void online_softmax(int i, int j) { compute(Op::online_softmax, i, j, rows_of(i), keys_of(j), 0); }
   void weighted_sum(int i, int j) { weighted_sum(i, j, {0, head_dim()}); }
   void weighted_sum(int i, int j, Range columns) {
@@ -152,7 +156,8 @@ class CtaProgram {
   }
   void undo_normalize(int i) { compute(Op::undo_normalize, i, 0, rows_of(i), {0, head_dim()}, 0); }
   void normalize(int i) { compute(Op::normalize, i, 0, rows_of(i), {0, head_dim()}, 0); }
-  void log_sum_exp(int i) { compute(Op::log_sum_exp, i, 0, rows_of(i), {0, 1}, 0); }
+  void log_sum_exp(int i) { log_sum_exp(i, rows_of(i)); }
+  void log_sum_exp(int i, Range rows) { compute(Op::log_sum_exp, i, 0, rows, {0, 1}, 0); }
   void barrier(int i, int j) { compute(Op::barrier, i, j, {0, 0}, {0, 0}, 0); }
 
   /// Calls body(i) for every query tile of `all`, in order. Tiles in `like` differ in nothing but their position, so a

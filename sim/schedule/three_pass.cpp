@@ -23,7 +23,11 @@ class ThreePass final : public Schedule {
                   p.num_heads(),
                   {kFmaThreads, scores_smem, kScoresRegisters},
                   fma_thread_tile(tile.br, tile.bc)},
-                 {"three_pass_softmax", tr, p.num_heads(), {kSoftmaxThreads, softmax_row_bytes(p.seqlen_k), kSoftmaxRegisters}, {}},
+                 {"three_pass_softmax",
+                  tr,
+                  p.num_heads(),
+                  {kSoftmaxThreads, softmax_row_bytes(p.seqlen_k), kSoftmaxRegisters},
+                  {}},
                  {"three_pass_weighted_sum",
                   tr,
                   p.num_heads(),
@@ -44,6 +48,8 @@ class ThreePass final : public Schedule {
     const std::int64_t write = s + s + lse + q;
     return {read, write, 2 * q + 2 * k / p.heads * p.kv_heads + 4 * s};
   }
+
+  int score_block_rows() const override { return tile().br % kSoftmaxRows == 0 ? kSoftmaxRows : tile().br; }
 
   std::vector<std::pair<std::int64_t, std::int64_t>> cta_classes(int kernel) const override {
     if (kernel != kScores || !sector_aligned()) return Schedule::cta_classes(kernel);
@@ -78,13 +84,17 @@ class ThreePass final : public Schedule {
         break;
       case kSoftmax: {
         // The row maximum and sum, then the probabilities; a row too long for the chip is read twice.
-        const std::int64_t reads = softmax_row_fits(problem().seqlen_k) ? 1 : 2;
-        const Range rows = cta.rows_of(i), keys = {0, problem().seqlen_k};
-        cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::copy_by_row, reads);
-        cta.softmax(i);
-        cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::copy_by_row, 1);
-        cta.log_sum_exp(i);
-        cta.store(Tensor::LSE, i, 0);
+        const Range tile_rows = cta.rows_of(i), keys = {0, problem().seqlen_k};
+        for (int row = tile_rows.begin; row < tile_rows.end; row += kSoftmaxRows) {
+          const Range rows = {row, min_int(row + kSoftmaxRows, tile_rows.end)};
+          cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::copy_by_row);
+          if (!softmax_row_fits(problem().seqlen_k))
+            cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::copy_by_row);
+          cta.softmax(i, rows);
+          cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::copy_by_row);
+          cta.log_sum_exp(i, rows);
+          cta.move_region(Op::store, Tensor::LSE, i, 0, rows, {0, 1}, Access::copy);
+        }
         break;
       }
       case kWeightedSum:

@@ -2,6 +2,8 @@
 //
 // Where everyone starts. Nothing is kept on chip, so every multiply-add asks the memory system again; loads bypass L1,
 // and the traffic is the sectors of each warp request. A CTA is a 32 × 32 patch of outputs: a warp is one row of it.
+#include <algorithm>
+
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/fma_rungs.h"
 
@@ -15,11 +17,14 @@ class ThreePassNaive final : public Schedule {
   ThreePassNaive(const AttentionProblem& p, TileShape tile) : Schedule("three_pass_naive", p, tile) {
     m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::S, Tensor::P, Tensor::O, Tensor::LSE};
     const std::int64_t tr = num_tiles(p.seqlen_q, tile.br), tc = num_tiles(p.seqlen_k, tile.bc);
-    const int patch = tile.br * tile.bc;
-    m_kernels = {
-        {"three_pass_naive_scores", tr * tc, p.num_heads(), {patch, 0, kNaiveRegisters}, {}},
-        {"three_pass_naive_softmax", tr, p.num_heads(), {tile.br, 0, kNaiveRegisters}, {}},
-        {"three_pass_naive_weighted_sum", tr * num_tiles(p.head_dim, tile.bc), p.num_heads(), {patch, 0, kNaiveRegisters}, {}}};
+    const int patch = std::min(1024, tile.br * tile.bc);  // threads; a larger patch takes several rounds
+    m_kernels = {{"three_pass_naive_scores", tr * tc, p.num_heads(), {patch, 0, kNaiveRegisters}, {}},
+                 {"three_pass_naive_softmax", tr, p.num_heads(), {patch, 0, kNaiveRegisters}, {}},
+                 {"three_pass_naive_weighted_sum",
+                  tr * num_tiles(p.head_dim, tile.bc),
+                  p.num_heads(),
+                  {patch, 0, kNaiveWeightedSumRegisters},
+                  {}}};
   }
 
   ClosedForm closed_form() const override {
@@ -51,16 +56,17 @@ class ThreePassNaive final : public Schedule {
         cta.request(Tensor::K, i, j, keys, dims, Access::row_per_lane, num_rows, num_rows);
         cta.scores(i, j);
         cta.mask(i, j);
-        cta.move_region(Op::store, Tensor::S, i, j, rows, keys, Access::row_per_warp, 1);
+        cta.move_region(Op::store, Tensor::S, i, j, rows, keys, Access::row_per_warp);
         break;
       }
       case kSoftmax: {
         const Range keys = {0, p.seqlen_k};
-        cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::row_per_lane, 3);  // maximum, sum, write
-        cta.softmax(i);
-        cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::row_per_lane, 1);
+        for (int scan = 0; scan < 3; ++scan)  // maximum, sum, probabilities
+          cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::row_per_warp);
+        cta.softmax(i, rows);
+        cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::row_per_warp);
         cta.log_sum_exp(i);
-        cta.store(Tensor::LSE, i, 0);
+        cta.move_region(Op::store, Tensor::LSE, i, 0, rows, {0, 1}, Access::row_per_warp);
         break;
       }
       case kWeightedSum: {
@@ -72,7 +78,7 @@ class ThreePassNaive final : public Schedule {
           cta.request(Tensor::V, i, key_tile, keys, columns, Access::row_per_warp, num_rows, num_rows);
           cta.weighted_sum(i, key_tile, columns);
         });
-        cta.move_region(Op::store, Tensor::O, i, 0, rows, columns, Access::row_per_warp, 1);
+        cta.move_region(Op::store, Tensor::O, i, 0, rows, columns, Access::row_per_warp);
         break;
       }
     }

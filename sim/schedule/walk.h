@@ -99,6 +99,8 @@ FLASHSCOPE_HD bool all_kept(const MaskShape& mask, Range rows, Range keys) {
 /// The three-pass softmax keeps one row in SMEM as float32 while it fits the 48 KiB that every CTA may have; a longer
 /// row is read from global memory twice, once for its maximum and sum, once for the probabilities.
 inline constexpr int kSoftmaxRowLimit = 12288 - 256;  // keys; 1 KiB stays for the reduction
+/// Rows it takes at a time: it reads them (twice, if they do not fit), then writes them.
+inline constexpr int kSoftmaxRows = 16;
 FLASHSCOPE_HD bool softmax_row_fits(int seqlen_k) { return seqlen_k <= kSoftmaxRowLimit; }
 FLASHSCOPE_HD int softmax_row_bytes(int seqlen_k) { return 4 * (softmax_row_fits(seqlen_k) ? seqlen_k : 0) + 1024; }
 

@@ -42,8 +42,7 @@ TEST_CASE("the eight-key example, tile by tile") {
     CHECK(distance(step["rescale"][0], want["alpha"]) <= 1e-15);
     CHECK(distance(step["acc"][0], want["acc"]) <= 1e-15);
   }
-  const RunResult text =
-      run_here({"attend", kExample, "--algorithm", "flash_v2", "--br", "1", "--bc", "2"});
+  const RunResult text = run_here({"attend", kExample, "--algorithm", "flash_v2", "--br", "1", "--bc", "2"});
   CHECK(contains(text.out, "not bit for bit"));
 }
 
@@ -64,7 +63,8 @@ TEST_CASE("N01: a row without a key is O = 0 and LSE = \"-inf\", and JSON stays 
 
 TEST_CASE("key tiles in the other order give the same attention and other steps") {
   const auto attend = [&](const char* order) {
-    return Json::parse(run_here({"attend", kExample, "--br", "1", "--bc", "2", "--kv-order", order, "--steps", "--json"}).out);
+    return Json::parse(
+        run_here({"attend", kExample, "--br", "1", "--bc", "2", "--kv-order", order, "--steps", "--json"}).out);
   };
   const Json forward = attend("forward"), backward = attend("backward");
   CHECK(distance(forward["o"], backward["o"]) <= 1e-15);

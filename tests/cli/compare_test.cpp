@@ -21,7 +21,7 @@ TEST_CASE("compare without arguments sets three_pass beside flash_v2, within 100
   CHECK(contains(result.out, "A  three_pass"));
   CHECK(contains(result.out, "B  flash_v2"));
   CHECK(contains(result.out, "4 passes through memory over 16 × 4,096 × 4,096 × 2 B = 536,870,912 B"));
-  CHECK(contains(result.out, "stays on chip: 0 B"));
+  CHECK(contains(result.out, "Stays on chip: 0 B"));
   CHECK(contains(result.out, "once for each query tile (Tr = 64)"));
   CHECK(contains(result.out, "TFLOP/s of kept pairs"));
   std::istringstream lines(result.out);
@@ -52,7 +52,8 @@ TEST_CASE("the bytes of the reasons add up to the totals of both sides") {
 
 TEST_CASE("a side is a setting: its own options over the shared ones") {
   const Json document = Json::parse(
-      run_here({"compare", "flash_v2:bc=32", "flash_v2:causal:seqlen=256", "--json", "--seqlen", "512", "--bc", "64"}).out);
+      run_here({"compare", "flash_v2:bc=32", "flash_v2:causal:seqlen=256", "--json", "--seqlen", "512", "--bc", "64"})
+          .out);
   CHECK(document["a"]["predicted"]["tile"]["bc"] == 32);
   CHECK(document["b"]["predicted"]["tile"]["bc"] == 64);
   CHECK(document["a"]["predicted"]["problem"]["causal"] == false);

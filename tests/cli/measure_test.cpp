@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 class FakeDevice final : public kernels::Device {
  public:
   bool counters = true, right = true;
+  std::int64_t bytes = 4'000'000;
   std::string unsupported;  // algorithm that it cannot run
   std::string lost_at;      // algorithm at which the device is lost
 
@@ -35,7 +36,8 @@ class FakeDevice final : public kernels::Device {
     return compute(schedule, inputs);
   }
   kernels::Measurement measure(const Schedule& schedule, const kernels::MeasureOptions& options) override {
-    if (schedule.algorithm() == lost_at) throw Error(ErrorKind::env, "the GPU session is lost; start the program again");
+    if (schedule.algorithm() == lost_at)
+      throw Error(ErrorKind::env, "the GPU session is lost; start the program again");
     if (!right && options.check) throw Error(ErrorKind::verify, schedule.algorithm() + ": O differs at head 0, row 1");
     using Bytes = kernels::Measured<std::int64_t>;
     kernels::Measurement m;
@@ -43,7 +45,7 @@ class FakeDevice final : public kernels::Device {
     m.time_us = kernels::Measured<double>::of(123.5);
     m.launches = options.launches;
     m.sm_clock_mhz = kernels::Measured<double>::of(1980);
-    const Bytes answer = counters ? Bytes::of(4'000'000) : Bytes::unavailable("no permission (host setting): ask the host");
+    const Bytes answer = counters ? Bytes::of(bytes) : Bytes::unavailable("no permission (host setting): ask the host");
     m.sm_read_bytes = m.sm_write_bytes = m.hbm_read_bytes = m.hbm_write_bytes = m.hbm_write_floor_bytes = answer;
     return m;
   }
@@ -140,7 +142,43 @@ TEST_CASE("--record adds rows and replaces those of the same setting") {
   CHECK(validated.code == 0);
   CHECK(contains(validated.out, "median"));
   CHECK(Json::parse(run_here({"validate", path, "--json"}).out)["rows"].size() == 2);
-  CHECK(contains(run_here({"validate", path, "--csv"}).out, "below counter resolution"));
+}
+
+TEST_CASE("compare sets a recording's values beside the predicted ones, with the ratio of both") {
+  const Folder folder;
+  const std::string path = folder / "recording.json";
+  REQUIRE(run_here(small({"--algorithm", "flash_v2", "--algorithm", "three_pass", "--record", path}), kWorking).code ==
+          0);
+  const std::vector<std::string> both = {"compare", "--heads", "1", "--seqlen", "256", "--recording", path};
+  const RunResult text = run_here(both);
+  REQUIRE(text.code == 0);
+  CHECK(contains(text.out, "Both recorded on NVIDIA H200, "));
+  CHECK(contains(text.out, "4,000,000 B"));
+  CHECK(contains(text.out, "123.5 µs"));
+  CHECK(contains(text.out, "1.00×"));
+  std::vector<std::string> one = both;
+  one.insert(one.begin() + 1, {"flash_v1", "flash_v2"});
+  const RunResult half = run_here(one);  // flash_v1 was not recorded
+  REQUIRE(half.code == 0);
+  CHECK(contains(half.out, "A the recording of nvidia-h200 has no row for this setting"));
+  CHECK(contains(half.out, "unavailable"));
+  CHECK(run_here({"compare", "--recording", folder / "missing.json"}).code == 3);
+}
+
+TEST_CASE("validate marks what counters cannot resolve, and leaves nothing out") {
+  const Folder folder;
+  const std::string path = folder / "recording.json";
+  const OpenDevice small_counts = fake([](FakeDevice& d) { d.bytes = 1'000'000; });
+  REQUIRE(run_here(small({"--algorithm", "flash_v2", "--record", path}), small_counts).code == 0);
+  const RunResult csv = run_here({"validate", path, "--csv"});
+  CHECK(csv.code == 0);
+  CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 6);  // header, four byte counts, time
+  CHECK(contains(csv.out, "1000000"));
+  CHECK(contains(csv.out, "below counter resolution"));
+  const Json summary = Json::parse(run_here({"validate", path, "--json"}).out)["summary"];
+  CHECK(summary["sm_read_bytes"]["rows"] == 0);
+  CHECK(summary["sm_read_bytes"]["below_counter_resolution"] == 1);
+  CHECK(summary["sm_read_bytes"]["median_error"].is_null());
 }
 
 TEST_CASE("a recording that cannot be read is not overwritten") {

@@ -18,8 +18,8 @@ Json simulate_json(std::vector<std::string> arguments) {
   return Json::parse(result.out);
 }
 
-const std::vector<std::string> kPaper = {"--heads", "1",  "--seqlen", "1024", "--head-dim", "64",
-                                         "--dtype", "fp16", "--br",   "64",   "--bc",       "64"};
+const std::vector<std::string> kPaper = {"--heads", "1",    "--seqlen", "1024", "--head-dim", "64",
+                                         "--dtype", "fp16", "--br",     "64",   "--bc",       "64"};
 
 std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
   arguments.insert(arguments.end(), more.begin(), more.end());
@@ -70,8 +70,8 @@ TEST_CASE("the paper's count") {
   CHECK(paper({"--algorithm", "flash_v2"}) == 4'456'448);
   CHECK(paper({"--algorithm", "flash_v2", "--causal"}) == 2'490'368);
   CHECK(paper({"--algorithm", "flash_v1"}) == 6'815'744);
-  CHECK(simulate_json({"--heads", "1", "--seqlen", "33", "--dtype", "fp16", "--br", "32", "--bc", "32"})["paper_bytes"] ==
-        25'344);
+  CHECK(simulate_json({"--heads", "1", "--seqlen", "33", "--dtype", "fp16", "--br", "32", "--bc",
+                       "32"})["paper_bytes"] == 25'344);
 }
 
 TEST_CASE("C06: FLOPs are those of kept pairs, with the triangle counted exactly") {
@@ -127,8 +127,9 @@ TEST_CASE("a sweep is one line a value, and each line is what the value alone gi
   CHECK(points[3] == simulate_json({"--heads", "1", "--seqlen", "512"}));
   CHECK(Json::parse(run_here({"simulate", "--json", "--seqlen", "64", "--sweep", "bc=16,32"}).out).size() == 2);
   CHECK(Json::parse(run_here({"simulate", "--json", "--sweep", "seqlen=64:192:+64"}).out).size() == 3);
-  for (const char* bad : {"", "seqlen", "seqlen=", "seqlen=64:512", "seqlen=64:512:x1", "seqlen=0:64:x2", "seqlen=64:32:x2",
-                          "seqlen=0:16777216:+1", "colour=1:2:+1", "seqlen=a:b:x2", "seqlen=64:512:2"}) {
+  for (const char* bad :
+       {"", "seqlen", "seqlen=", "seqlen=64:512", "seqlen=64:512:x1", "seqlen=0:64:x2", "seqlen=64:32:x2",
+        "seqlen=0:16777216:+1", "colour=1:2:+1", "seqlen=a:b:x2", "seqlen=64:512:2"}) {
     CAPTURE(bad);
     const RunResult result = run_here({"simulate", "--sweep", bad});
     CHECK(result.code == 2);

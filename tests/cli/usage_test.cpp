@@ -20,9 +20,9 @@ TEST_CASE("P05: a number that is none is refused by option name and range") {
 
 TEST_CASE("P05: the same on every whole-number option of every command that has it") {
   const std::pair<const char*, const char*> options[] = {
-      {"--batch", "0 … 1048576"},      {"--heads", "1 … 1048576"},       {"--kv-heads", "1 … 1048576"},
-      {"--seqlen-q", "0 … 16777216"},  {"--seqlen-k", "0 … 16777216"},   {"--head-dim", "1 … 4096"},
-      {"--br", "1 … 1024"},            {"--bc", "1 … 1024"},             {"--stages", "1 … 8"}};
+      {"--batch", "0 … 1048576"},     {"--heads", "1 … 1048576"},     {"--kv-heads", "1 … 1048576"},
+      {"--seqlen-q", "0 … 16777216"}, {"--seqlen-k", "0 … 16777216"}, {"--head-dim", "1 … 4096"},
+      {"--br", "1 … 1024"},           {"--bc", "1 … 1024"},           {"--stages", "1 … 8"}};
   for (const char* command : {"simulate", "compare", "measure"})
     for (const auto& [option, range] : options)
       for (const char* text : {"abc", "", "12abc", "1e3", "99999999999999999999"}) {
@@ -51,12 +51,17 @@ TEST_CASE("P05: a missing value, an option given twice, an unknown option") {
   CHECK(result.code == 2);
   CHECK(contains(result.err, "--seqlen: given twice"));
 
+  result = run_here({"simulate", "--causal", "--causal"});
+  CHECK(result.code == 2);
+  CHECK(contains(result.err, "--causal: given twice"));
+
   result = run_here({"simulate", "--seqlen", "--heads", "2"});
   CHECK(result.code == 2);
   CHECK(contains(result.err, "--seqlen"));
 
   // Options that the product does not have are not taken silently.
-  for (const char* option : {"--seqln", "--block-mask", "--pass", "--persistent", "--whole-tiles", "--ctas-per-sm", "-x"}) {
+  for (const char* option :
+       {"--seqln", "--block-mask", "--pass", "--persistent", "--whole-tiles", "--ctas-per-sm", "-x"}) {
     CAPTURE(option);
     result = run_here({"simulate", option});
     CHECK(result.code == 2);

@@ -27,8 +27,8 @@ TEST_CASE("scores far below any finite sentinel are scores, not masked keys") {
     for (const std::string& rung : rungs()) {
       CAPTURE(rung);
       const AttentionProblem p = one_head(1, 2, 2, dtype);
-      const AttentionInputs inputs{filled(1, 1, 2, {1, 1}), filled(1, 2, 2, {-60000, 0, -60000, -1}),
-                                   filled(1, 2, 2, {1, 1, 2, 2}), {}};
+      const AttentionInputs inputs{
+          filled(1, 1, 2, {1, 1}), filled(1, 2, 2, {-60000, 0, -60000, -1}), filled(1, 2, 2, {1, 1, 2, 2}), {}};
       const AttentionOutputs outputs = check_rung(rung, p, inputs);
       if (dtype == DType::fp32) {
         check_values(outputs.o.values, {1.2689414, 1.2689414}, 1e-5);
@@ -60,7 +60,8 @@ TEST_CASE("what was summed before the maximum rose is rescaled") {
 
 TEST_CASE("nothing past the end of a tile reaches a sum") {
   const AttentionProblem p = one_head(2, 5, 1);
-  const AttentionInputs inputs{Array(1, 2, 1), filled(1, 5, 1, {0.5, -3, 2, 7, 1}), filled(1, 5, 1, {1, 2, 3, 4, 5}), {}};
+  const AttentionInputs inputs{
+      Array(1, 2, 1), filled(1, 5, 1, {0.5, -3, 2, 7, 1}), filled(1, 5, 1, {1, 2, 3, 4, 5}), {}};
   for (const std::string& rung : rungs()) {
     CAPTURE(rung);
     fill_shared_memory_with_nan();
@@ -104,8 +105,9 @@ TEST_CASE("windows count both ends") {
 
     p = one_head(4, 2, 1);
     p.window_right = INT32_MAX;
-    check_values(device().run(*make_schedule(rung, p), {Array(1, 4, 1), Array(1, 2, 1), filled(1, 2, 1, {1, 2}), {}}).o.values,
-                 {1.5, 1.5, 1.5, 1.5}, 1e-6);
+    check_values(
+        device().run(*make_schedule(rung, p), {Array(1, 4, 1), Array(1, 2, 1), filled(1, 2, 1, {1, 2}), {}}).o.values,
+        {1.5, 1.5, 1.5, 1.5}, 1e-6);
   }
 }
 
@@ -149,7 +151,8 @@ TEST_CASE("lengths of zero") {
   for (const std::string& rung : rungs()) {
     CAPTURE(rung);
     AttentionProblem p = one_head(70, 0, 8);
-    AttentionOutputs outputs = device().run(*make_schedule(rung, p), {seeded_inputs(p, 1).q, Array(1, 0, 8), Array(1, 0, 8), {}});
+    AttentionOutputs outputs =
+        device().run(*make_schedule(rung, p), {seeded_inputs(p, 1).q, Array(1, 0, 8), Array(1, 0, 8), {}});
     CHECK(outputs.o.values == std::vector<double>(70 * 8, 0.0));
     CHECK(outputs.lse.values == std::vector<double>(70, -kInfinity));
     p = one_head(0, 70, 8);

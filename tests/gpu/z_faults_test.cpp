@@ -64,7 +64,8 @@ TEST_CASE("scores that do not fit are refused before anything runs; a small prob
   huge.head_dim = 1;
   std::string text;
   const AttentionInputs inputs{Array(1, huge.seqlen_q, 1), Array(1, huge.seqlen_k, 1), Array(1, huge.seqlen_k, 1), {}};
-  CHECK(kind_of_failure([&] { device().run(*make_schedule("three_pass", huge), inputs); }, &text) == ErrorKind::resource);
+  CHECK(kind_of_failure([&] { device().run(*make_schedule("three_pass", huge), inputs); }, &text) ==
+        ErrorKind::resource);
   CHECK(text.find("largest --seqlen that fits") != std::string::npos);
   check_rung("three_pass", p, seeded_inputs(p, 1));
 }

@@ -113,7 +113,9 @@ class ReferenceDevice final : public Device {
     row.time_us = Measured<double>::unavailable("a test's device has no clock");
     return row;
   }
-  std::vector<LoggedOp> log(const Schedule& schedule, const AttentionInputs&) override { return expected_log(schedule); }
+  std::vector<LoggedOp> log(const Schedule& schedule, const AttentionInputs&) override {
+    return expected_log(schedule);
+  }
 };
 
 TEST_CASE("a test can put its own device behind the seam") {

@@ -146,10 +146,10 @@ TEST_CASE("verification passes what the schedule computes and catches one wrong 
     for (bool large : {false, true}) {
       AttentionProblem p = small_problem();
       p.causal = true;
-      if (large) {  // above the work that is compared in full
-        p.batch = 2;
-        p.seqlen_q = 300;
-        p.seqlen_k = 18000;
+      if (large && std::string(algorithm) != "flash_v2") continue;  // once is enough for the time it takes
+      if (large) {                                                  // above the work that is compared in full
+        p.seqlen_q = 70;
+        p.seqlen_k = 9000;
         p.head_dim = 16;
       }
       const auto schedule = make_schedule(algorithm, p);
@@ -166,7 +166,6 @@ TEST_CASE("verification passes what the schedule computes and catches one wrong 
       CHECK_FALSE(verified.o.passed);
       CHECK_FALSE(verified.lse.passed);
       CHECK(verified.lse.nonfinite == 1);
-      if (large && std::string(algorithm) != "flash_v2") break;  // once is enough for the time it takes
     }
 }
 

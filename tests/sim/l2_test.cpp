@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <list>
-#include <map>
 #include <random>
 
 namespace flashscope {
@@ -70,39 +70,60 @@ TEST_CASE("two partitions: a tile read from both sides is held twice, fetched on
   CHECK(cache.read(A, kTile, 1).miss_bytes == 0);
   CHECK(cache.read(A, kTile, 1).hit_bytes == kTile);
   CHECK(cache.resident_bytes() == 2 * kTile);
-  cache.write(A, kTile);  // the copies are stale
-  CHECK(cache.resident_bytes() == kTile);
+  cache.write(A, kTile);  // the copies are brought up to date where they lie
+  CHECK(cache.resident_bytes() == 2 * kTile);
   CHECK(cache.read(A, kTile, 1).hit_bytes == kTile);
 }
 
-TEST_CASE("random accesses agree with a plain LRU list") {
+TEST_CASE("half of the capacity may be dirty: beyond that the oldest write goes to HBM, and its tile stays") {
+  L2Cache cache(4 * kTile, 1);
+  cache.write(A, kTile);
+  cache.write(B, kTile);
+  const L2Cache::Access third = cache.write(C, kTile);
+  CHECK(third.write_bytes == kTile);
+  REQUIRE(cache.evictions().size() == 1);
+  CHECK(cache.evictions()[0].block == A);
+  CHECK(cache.dirty_bytes() == 2 * kTile);
+  CHECK(cache.read(A, kTile, 0).hit_bytes == kTile);
+}
+
+TEST_CASE("a store that starts inside a sector fetches that sector, once") {
+  L2Cache cache(4 * kTile, 1);
+  CHECK(cache.write(A, kTile, 64).miss_bytes == 64);
+  CHECK(cache.write(A, kTile, 64).miss_bytes == 0);
+}
+
+TEST_CASE("random accesses agree with a plain list by use and by write") {
   std::mt19937 random(5);
   for (int round = 0; round < 20; ++round) {
-    const int capacity = 1 + static_cast<int>(random() % 40);
+    const int capacity = 2 + static_cast<int>(random() % 40);
     L2Cache cache(capacity * kTile, 1);
-    std::list<std::int64_t> order;  // newest first
-    std::map<std::int64_t, bool> dirty;
+    std::list<std::int64_t> used, written;  // newest first
     for (int step = 0; step < 3000; ++step) {
       const std::int64_t tile = random() % 60;
       const bool write = random() % 3 == 0;
-      const bool present = dirty.count(tile) > 0;
+      const bool present = std::find(used.begin(), used.end(), tile) != used.end();
       const L2Cache::Access a = write ? cache.write(tile, kTile) : cache.read(tile, kTile, 0);
       if (!write) REQUIRE((a.hit_bytes == kTile) == present);
-      std::int64_t written = 0;
-      if (present) {
-        order.remove(tile);
-      } else if (static_cast<int>(order.size()) == capacity) {
-        written = dirty[order.back()] ? kTile : 0;
-        dirty.erase(order.back());
-        order.pop_back();
+      int to_hbm = 0;
+      used.remove(tile);
+      if (static_cast<int>(used.size()) == capacity) {
+        if (std::find(written.begin(), written.end(), used.back()) != written.end()) ++to_hbm;
+        written.remove(used.back());
+        used.pop_back();
       }
-      REQUIRE(a.write_bytes == written);
-      order.push_front(tile);
-      dirty[tile] = (present && dirty[tile]) || write;
+      used.push_front(tile);
+      if (write) {
+        written.remove(tile);
+        written.push_front(tile);
+        while (static_cast<int>(written.size()) > capacity / 2 && written.size() > 1) {
+          written.pop_back();
+          ++to_hbm;
+        }
+      }
+      REQUIRE(a.write_bytes == to_hbm * kTile);
     }
-    std::int64_t dirty_bytes = 0;
-    for (const auto& [tile, is_dirty] : dirty) dirty_bytes += is_dirty ? kTile : 0;
-    CHECK(cache.dirty_bytes() == dirty_bytes);
+    CHECK(cache.dirty_bytes() == static_cast<std::int64_t>(written.size()) * kTile);
   }
 }
 

@@ -24,11 +24,13 @@ std::vector<Machine> known_machines(const std::string& chosen) {
 
 std::vector<Recording> shipped_recordings() {
   std::vector<Recording> recordings;
-  for (const std::string& name : recording_names()) try {
+  for (const std::string& name : recording_names()) {
+    try {
       recordings.push_back(shipped_recording(name));
     } catch (const Error& error) {  // one bad file must not close the window; its rows are then "unavailable"
       std::fprintf(stderr, "flashscope-window: %s\n", error.what());
     }
+  }
   return recordings;
 }
 

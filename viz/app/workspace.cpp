@@ -20,7 +20,7 @@ std::string stage_caption(const Results& results) {
   if (drawn.seqlen_q < whole.seqlen_q)
     text += "the first " + grouped(drawn.seqlen_q) + " of " + grouped(whole.seqlen_q) + " rows";
   else
-    text += "all " + grouped(drawn.seqlen_q) + " rows";
+    text += drawn.seqlen_q == 1 ? "one row" : "all " + grouped(drawn.seqlen_q) + " rows";
   text += ". Tiles " + std::to_string(results.settings.tile.br) + " × " + std::to_string(results.settings.tile.bc) +
           ", one clock for both.";
   if (results.stage[0])

@@ -61,12 +61,12 @@ OutputError error_of(const Array& values, const Array& reference) {
 
 AttendInput read_input(const Options& options) {
   const bool any_npy = !(options.npy.q + options.npy.k + options.npy.v + options.npy.mask).empty();
-  if (!options.files.empty() && any_npy)
-    throw Error(ErrorKind::usage, "attend: give FILE, or --q --k --v, not both");
+  if (!options.files.empty() && any_npy) throw Error(ErrorKind::usage, "attend: give FILE, or --q --k --v, not both");
   if (any_npy) {
     for (const auto& [name, path] :
          {std::pair{"--q", &options.npy.q}, std::pair{"--k", &options.npy.k}, std::pair{"--v", &options.npy.v}})
-      if (path->empty()) throw Error(ErrorKind::usage, std::string(name) + ": the value is missing; it takes a .npy file");
+      if (path->empty())
+        throw Error(ErrorKind::usage, std::string(name) + ": the value is missing; it takes a .npy file");
     return read_attend_npy(options.npy, options.scale);
   }
   if (options.files.empty()) throw Error(ErrorKind::usage, "attend: give a JSON file, or --q --k --v with .npy files");
@@ -102,10 +102,9 @@ Json step_json(const TileState& state) {
     for (int col = 0; col < state.acc.cols; ++col) line.push_back(json_number(state.acc.at(0, row, col)));
     acc.push_back(std::move(line));
   }
-  return {{"cta", state.cta},           {"tile", state.j},
-          {"m", list_of(state.m)},      {"l", list_of(state.l)},
-          {"acc", std::move(acc)},      {"rescale", list_of(state.rescale)},
-          {"head", state.head},         {"query_tile", state.i}};
+  return {{"cta", state.cta},      {"tile", state.j},       {"m", list_of(state.m)},
+          {"l", list_of(state.l)}, {"acc", std::move(acc)}, {"rescale", list_of(state.rescale)},
+          {"head", state.head},    {"query_tile", state.i}};
 }
 
 Json error_json(const OutputError& error) {
@@ -121,7 +120,8 @@ struct Result {
   Json steps = Json::array();
 };
 
-Result attend(const AttentionProblem& problem, const AttentionInputs& inputs, const Options& options, Context& context) {
+Result attend(const AttentionProblem& problem, const AttentionInputs& inputs, const Options& options,
+              Context& context) {
   Result result;
   TileShape tile = options.shared.tile;
   tile.backward_keys = options.backward_keys;
@@ -197,7 +197,8 @@ std::string difference_text(const Result& result) {
     return fmt::format("The difference from full softmax in float64 is that of {}; the inputs were rounded to it too.",
                        name_of(dtype));
   if (result.o.max_abs == 0 && result.lse.max_abs == 0)
-    return "On these inputs equal to full softmax to the last bit; in general it is exact to rounding, not bit for bit.";
+    return "On these inputs equal to full softmax to the last bit; in general it is exact to rounding, not bit for "
+           "bit.";
   return "Exact to rounding, not bit for bit: the same terms as full softmax, added in another order.";
 }
 
@@ -210,7 +211,8 @@ std::string report(const Result& result, const Options& options) {
   Table table({left, right, right, right});
   table.row({"against full softmax in float64", "max |error|", "mean |error|", "non-finite"});
   for (const auto& [name, error] : {std::pair{"O", &result.o}, std::pair{"LSE", &result.lse}})
-    table.row({name, fmt::format("{:.3g}", error->max_abs), fmt::format("{:.3g}", error->mean_abs), grouped(error->nonfinite)});
+    table.row({name, fmt::format("{:.3g}", error->max_abs), fmt::format("{:.3g}", error->mean_abs),
+               grouped(error->nonfinite)});
   text += table.text() + "  " + difference_text(result) + "\n";
   const auto show = [&](const char* name, const Array& array) {
     if (array.values.size() > kShownValues) return;
@@ -259,15 +261,18 @@ Action declare_attend(CLI::App& app) {
   add_value(app, "--scale", "NUMBER", "softmax scale, not 0 (the file's, or 1/sqrt(head_dim))",
             [options](const std::string& text) {
               options->scale = parse_number("--scale", text);
-              if (options->scale == 0) throw Error(ErrorKind::usage, "--scale: 0 would make every weight equal; it takes a number other than 0");
+              if (options->scale == 0)
+                throw Error(ErrorKind::usage,
+                            "--scale: 0 would make every weight equal; it takes a number other than 0");
             });
   ProblemOptionSet set;
   set.sizes = set.gpu = set.start = false;
   set.dtypes = {"fp64", "fp32", "fp16", "bf16", "fp8"};
   add_problem_options(app, options->shared, set);
-  add_value(app, "--kv-order", "ORDER", "order of the key tiles: forward, backward (forward)", [options](const std::string& text) {
-    options->backward_keys = parse_choice("--kv-order", text, {"forward", "backward"}) == "backward";
-  });
+  add_value(app, "--kv-order", "ORDER", "order of the key tiles: forward, backward (forward)",
+            [options](const std::string& text) {
+              options->backward_keys = parse_choice("--kv-order", text, {"forward", "backward"}) == "backward";
+            });
   add_value(app, "--device", "NAME", "where it runs: cpu, gpu (cpu)", [options](const std::string& text) {
     options->on_gpu = parse_choice("--device", text, {"cpu", "gpu"}) == "gpu";
   });

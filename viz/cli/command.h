@@ -37,7 +37,8 @@ void start_window();
 /// Where flashscope-window is: beside this binary, in its libexec, or on PATH; "" when nowhere.
 std::string find_window_binary();
 
-/// One run of the program: parses, runs, turns errors into one line on `note` and the exit code of docs/command-line.md.
+/// One run of the program: parses, runs, turns errors into one line on `note` and the exit code of their kind
+/// (sim/error.h).
 int run(const std::vector<std::string>& arguments, Context& context);
 
 }  // namespace flashscope

@@ -10,7 +10,8 @@ const std::vector<Command>& commands() {
        "  flashscope compare\n"
        "  flashscope compare three_pass flash_v2 --causal --seqlen 8192\n"
        "  flashscope compare flash_v2 flash_v2:bc=32 --json\n"
-       "A setting is ALGORITHM, or ALGORITHM:OPTION=VALUE:… with the problem options' names; the other options hold for both.",
+       "A setting is ALGORITHM, or ALGORITHM:OPTION=VALUE:… with the problem options' names; the other options hold "
+       "for both.",
        declare_compare},
       {"simulate", "one algorithm predicted: traffic, FLOPs, time, timeline",
        "Examples:\n"

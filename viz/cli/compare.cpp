@@ -22,6 +22,7 @@ constexpr int kWidth = 100;  // of a lecture terminal
 struct Options {
   ProblemOptions shared;
   std::vector<std::string> settings;
+  std::string recording;  // a file; empty: those shipped
   bool json = false, csv = false;
 };
 
@@ -36,7 +37,7 @@ struct Side {
   double time_us_at_clock = 0;  // predicted at the clock of the recorded row: what the measured time is compared with
 };
 
-Side make_side(const ProblemOptions& shared, const std::string& setting) {
+Side make_side(const ProblemOptions& shared, const std::string& setting, const std::string& recording) {
   Side side;
   side.setting = setting;
   side.options = apply_setting(shared, setting);
@@ -45,7 +46,7 @@ Side make_side(const ProblemOptions& shared, const std::string& setting) {
   RunOptions run;
   run.start = side.options.start;
   side.prediction = simulate(*side.schedule, side.machine, run);
-  side.recorded = find_recorded(side.machine, *side.schedule, side.options.start);
+  side.recorded = find_recorded(side.machine, *side.schedule, side.options.start, recording);
   const Machine clocked = at_measured_clock(side.machine, side.recorded.measured);
   side.time_us_at_clock = clocked.sm_clock_mhz.value == side.machine.sm_clock_mhz.value
                               ? side.prediction.time_us()
@@ -71,7 +72,8 @@ const Quantity kQuantities[] = {
     {"compulsory_bytes", "compulsory", true, [](const Side& s) { return compulsory_bytes(s.schedule->problem()); }},
     {"peak_memory_bytes", "peak memory", true, [](const Side& s) { return s.schedule->peak_memory_bytes(); }},
     {"flops", "FLOPs of kept pairs", false, [](const Side& s) { return s.prediction.count.flops; }},
-    {"flops_executed", "FLOPs executed (tiles)", false, [](const Side& s) { return s.prediction.count.flops_executed; }},
+    {"flops_executed", "FLOPs executed (tiles)", false,
+     [](const Side& s) { return s.prediction.count.flops_executed; }},
     {"exps", "exponentials", false, [](const Side& s) { return s.prediction.count.exps; }},
 };
 
@@ -104,7 +106,8 @@ std::string predicted_table(const Side& a, const Side& b) {
   for (const Quantity& q : kQuantities) {
     const std::int64_t of_a = q.predicted(a), of_b = q.predicted(b);
     const auto unit = [&](std::int64_t value) { return q.is_bytes ? decimal_bytes(value) : std::string(); };
-    table.row({q.label, grouped(of_a), unit(of_a), grouped(of_b), unit(of_b), ratio_text(as_double(of_a), as_double(of_b))});
+    table.row(
+        {q.label, grouped(of_a), unit(of_a), grouped(of_b), unit(of_b), ratio_text(as_double(of_a), as_double(of_b))});
   }
   const double us_a = a.prediction.time_us(), us_b = b.prediction.time_us();
   table.row({"time", grouped_decimal(us_a, 1), "µs", grouped_decimal(us_b, 1), "µs", ratio_text(us_a, us_b)});
@@ -126,19 +129,23 @@ void measured_rows(Table& table, const std::string& label, double predicted_a, d
   };
   row(label, "A", predicted_a, measured_a);
   row("", "B", predicted_b, measured_b);
-  const std::string ratio = measured_a.value && measured_b.value
-                                ? ratio_text(static_cast<double>(*measured_a.value), static_cast<double>(*measured_b.value))
-                                : "";
+  const std::string ratio = measured_a.value && measured_b.value ? ratio_text(static_cast<double>(*measured_a.value),
+                                                                              static_cast<double>(*measured_b.value))
+                                                                 : "";
   table.row({"", "A / B", ratio_text(predicted_a, predicted_b), ratio, ""});
 }
 
 std::string measured_table(const Side& a, const Side& b) {
   if (!a.recorded.found && !b.recorded.found)
-    return "Measured: unavailable (" + a.recorded.origin +
-           (a.recorded.origin == b.recorded.origin ? "" : "; B: " + b.recorded.origin) +
-           "); 'flashscope measure' takes it on a GPU.\n";
-  std::string text = "Predicted beside measured. A: " + a.recorded.origin;
-  text += a.recorded.origin == b.recorded.origin ? "; B likewise.\n" : ". B: " + b.recorded.origin + ".\n";
+    return wrapped("Measured: unavailable (" + a.recorded.origin +
+                       (a.recorded.origin == b.recorded.origin ? "" : "; B: " + b.recorded.origin) +
+                       "); 'flashscope measure' takes it on a GPU.",
+                   kWidth, 0) +
+           "\n";
+  std::string text = "Predicted beside measured. ";
+  text += a.recorded.origin == b.recorded.origin ? "Both " + a.recorded.origin + "."
+                                                 : "A " + a.recorded.origin + ". B " + b.recorded.origin + ".";
+  text = wrapped(text, kWidth, 0) + "\n";
   using enum Table::Align;
   Table table({left, left, right, right, right});
   table.row({"", "", "predicted", "measured", "error"});
@@ -146,8 +153,9 @@ std::string measured_table(const Side& a, const Side& b) {
   for (const CountedQuantity& q : kCounted)
     measured_rows(table, q.label, as_double(q.predicted(a)), as_double(q.predicted(b)), a.recorded.measured.*q.measured,
                   b.recorded.measured.*q.measured, bytes);
-  measured_rows(table, "time, at the recorded clock", a.time_us_at_clock, b.time_us_at_clock, a.recorded.measured.time_us,
-                b.recorded.measured.time_us, [](double us) { return grouped_decimal(us, 1) + " µs"; });
+  measured_rows(table, "time, at the recorded clock", a.time_us_at_clock, b.time_us_at_clock,
+                a.recorded.measured.time_us, b.recorded.measured.time_us,
+                [](double us) { return grouped_decimal(us, 1) + " µs"; });
   return text + table.text();
 }
 
@@ -253,8 +261,7 @@ std::string json_report(const Side& a, const Side& b) {
     reasons.push_back(Json{{"tensors", tensors}, {"a", side(d.a)}, {"b", side(d.b)}});
   }
   return json_text(
-      Json{{"a", side_object(a)}, {"b", side_object(b)}, {"a_over_b_predicted", ratios}, {"reasons", reasons}},
-      -1);
+      Json{{"a", side_object(a)}, {"b", side_object(b)}, {"a_over_b_predicted", ratios}, {"reasons", reasons}}, -1);
 }
 
 std::string csv_report(const Side& a, const Side& b) {
@@ -270,7 +277,8 @@ std::string csv_report(const Side& a, const Side& b) {
   text += fmt::format("time_us_at_recorded_clock,{},{},{},{}\n", number_text(a.time_us_at_clock),
                       number_text(b.time_us_at_clock), cell(a.recorded.measured.time_us),
                       cell(b.recorded.measured.time_us));
-  return text + fmt::format("time_us,{},{},,\n", number_text(a.prediction.time_us()), number_text(b.prediction.time_us()));
+  return text +
+         fmt::format("time_us,{},{},,\n", number_text(a.prediction.time_us()), number_text(b.prediction.time_us()));
 }
 
 void compare(const Options& options, Context& context) {
@@ -278,8 +286,8 @@ void compare(const Options& options, Context& context) {
   if (options.settings.size() == 1)
     throw Error(ErrorKind::usage, "compare takes two settings or none; '" + options.settings[0] + "' stands alone");
   const bool given = options.settings.size() == 2;
-  const Side a = make_side(options.shared, given ? options.settings[0] : "three_pass");
-  const Side b = make_side(options.shared, given ? options.settings[1] : "flash_v2");
+  const Side a = make_side(options.shared, given ? options.settings[0] : "three_pass", options.recording);
+  const Side b = make_side(options.shared, given ? options.settings[1] : "flash_v2", options.recording);
   context.print(options.json ? json_report(a, b) : options.csv ? csv_report(a, b) : report(a, b));
 }
 
@@ -291,6 +299,8 @@ Action declare_compare(CLI::App& app) {
   ProblemOptionSet set;
   set.algorithm = false;
   add_problem_options(app, options->shared, set);
+  add_text(app, "--recording", "FILE", "take measured values from this recording, not the shipped ones",
+           options->recording);
   add_flag(app, "--json", "both predictions, measurements, ratios and reasons as one JSON object", options->json);
   add_flag(app, "--csv", "one line a quantity", options->csv);
   return [options](Context& context) { compare(*options, context); };

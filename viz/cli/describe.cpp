@@ -48,8 +48,9 @@ std::string describe_reasons(const KernelPrediction& kernel) {
 std::string extrapolation_note(const Schedule& schedule, const Prediction& prediction) {
   const int heads = schedule.problem().num_heads();
   if (prediction.simulated_heads >= heads) return "";
-  return fmt::format("HBM traffic and time: {} of {} heads simulated, the rest continued in a straight line; counts are exact.",
-                     grouped(prediction.simulated_heads), grouped(heads));
+  return fmt::format(
+      "HBM traffic and time: {} of {} heads simulated, the rest continued in a straight line; counts are exact.",
+      grouped(prediction.simulated_heads), grouped(heads));
 }
 
 Json measured_json(const kernels::Measured<std::int64_t>& measured) {
@@ -69,13 +70,17 @@ kernels::Measurement unmeasured(const std::string& reason) {
   return m;
 }
 
-Recorded find_recorded(const Machine& machine, const Schedule& schedule, Start start) {
-  std::string reason = "no recording of " + machine.name + " is shipped";
-  for (const std::string& name : recording_names()) {
-    const Recording recording = shipped_recording(name);
+Recorded find_recorded(const Machine& machine, const Schedule& schedule, Start start, const std::string& file) {
+  std::vector<Recording> recordings;
+  if (!file.empty())
+    recordings.push_back(load_recording(file));
+  else
+    for (const std::string& name : recording_names()) recordings.push_back(shipped_recording(name));
+  std::string reason = (file.empty() ? "no recording of " : file + " is no recording of ") + machine.name +
+                       (file.empty() ? " is shipped" : "");
+  for (const Recording& recording : recordings) {
     if (recording.machine != machine.name) continue;
-    if (const RecordingRow* row =
-            find_row(recording, schedule.problem(), schedule.algorithm(), schedule.tile(), start))
+    if (const RecordingRow* row = find_row(recording, schedule.problem(), schedule.algorithm(), schedule.tile(), start))
       return {true, row->measured, "recorded on " + recording.gpu + ", " + recording.date};
     reason = "the recording of " + machine.name + " has no row for this setting";
   }

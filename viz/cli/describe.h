@@ -20,13 +20,14 @@ std::string describe_reasons(const KernelPrediction& kernel);
 Json measured_json(const kernels::Measured<std::int64_t>& measured);
 Json measured_json(const kernels::Measured<double>& measured);
 
-/// A row of a shipped recording for this machine and setting, and where it comes from; or why there is none.
+/// A recorded row for this machine and setting, and where it comes from; or why there is none.
 struct Recorded {
   bool found = false;
   kernels::Measurement measured;  // every value unavailable, with the reason, when not found
   std::string origin;             // "recorded on NVIDIA H200, 2026-11-29", or the reason
 };
-Recorded find_recorded(const Machine& machine, const Schedule& schedule, Start start);
+/// `file`: a recording to look in; empty: those shipped. Throws Error(input) for a bad file.
+Recorded find_recorded(const Machine& machine, const Schedule& schedule, Start start, const std::string& file = "");
 
 /// "" or, where the engine ran some heads and continued the line for the rest, a sentence that says so.
 std::string extrapolation_note(const Schedule& schedule, const Prediction& prediction);

@@ -33,9 +33,10 @@ void check_gpu(Table& table, Context& context) {
     return;
   }
   const kernels::DeviceInfo info = device->info();
-  table.row({"GPU", "yes", info.name + ", compute capability " + std::to_string(info.compute_capability / 10) + "." +
-                               std::to_string(info.compute_capability % 10) + ", " + std::to_string(info.num_sms) +
-                               " SMs, L2 " + decimal_bytes(info.l2_bytes)});
+  table.row({"GPU", "yes",
+             info.name + ", compute capability " + std::to_string(info.compute_capability / 10) + "." +
+                 std::to_string(info.compute_capability % 10) + ", " + std::to_string(info.num_sms) + " SMs, L2 " +
+                 decimal_bytes(info.l2_bytes)});
   table.row({"driver", info.driver_version.empty() ? "?" : "yes",
              (info.driver_version.empty() ? "the version is not known: NVML did not answer" : info.driver_version) +
                  ", CUDA runtime " + info.cuda_version});
@@ -70,14 +71,16 @@ void check_window(Table& table) {
   };
   const std::string x11 = variable("DISPLAY"), wayland = variable("WAYLAND_DISPLAY");
   if (x11.empty() && wayland.empty())
-    table.row({"display", "no", "neither DISPLAY nor WAYLAND_DISPLAY is set; next step: run at a desktop or with ssh -X, or "
-                                "use flashscope compare"});
+    table.row({"display", "no",
+               "neither DISPLAY nor WAYLAND_DISPLAY is set; next step: run at a desktop or with ssh -X, or "
+               "use flashscope compare"});
   else
     table.row({"display", "yes", x11.empty() ? "WAYLAND_DISPLAY=" + wayland : "DISPLAY=" + x11});
   const std::string window = find_window_binary();
   if (window.empty())
-    table.row({"window", "no", "flashscope-window is not beside this program, in its libexec or on PATH; next step: build "
-                               "with FLASHSCOPE_WINDOW=ON"});
+    table.row({"window", "no",
+               "flashscope-window is not beside this program, in its libexec or on PATH; next step: build "
+               "with FLASHSCOPE_WINDOW=ON"});
   else
     table.row({"window", "yes", window});
 }

@@ -10,8 +10,8 @@
 
 namespace {
 
-/// A file opened while standard output is closed would become standard output. A read-only descriptor in its place keeps
-/// that from happening, and writing to it still fails.
+/// A file opened while standard output is closed would become standard output. A read-only descriptor in its place
+/// keeps that from happening, and writing to it still fails.
 void occupy_standard_descriptors() {
   for (int fd = 0; fd <= 2; ++fd)
     if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", O_RDONLY) == -1) return;

@@ -112,11 +112,11 @@ Recording open_recording(const std::string& path, const kernels::DeviceInfo& inf
   if (std::filesystem::exists(path)) {
     recording = load_recording(path);
     if (recording.gpu != info.name)
-      throw Error(ErrorKind::usage, "--record: " + path + " holds rows of " + recording.gpu + ", and this is " + info.name +
-                                        "; name another file");
+      throw Error(ErrorKind::usage, "--record: " + path + " holds rows of " + recording.gpu + ", and this is " +
+                                        info.name + "; name another file");
     if (recording.machine != machine.name)
-      throw Error(ErrorKind::usage, "--record: " + path + " is compared with --gpu " + recording.machine + ", not " +
-                                        machine.name);
+      throw Error(ErrorKind::usage,
+                  "--record: " + path + " is compared with --gpu " + recording.machine + ", not " + machine.name);
   }
   recording.gpu = info.name;
   recording.machine = machine.name;
@@ -126,7 +126,8 @@ Recording open_recording(const std::string& path, const kernels::DeviceInfo& inf
   recording.memory_clock_mhz = info.memory_clock_mhz;
   recording.date = today();
   recording.protocol =
-      "Output checked against float64 first. Time: median over launches, each after a flush of L2, minus the median of an "
+      "Output checked against float64 first. Time: median over launches, each after a flush of L2, minus the median of "
+      "an "
       "empty kernel. Bytes: hardware counters over the run alone, L2 cold; HBM writes from a second range in which a "
       "read-only sweep drains dirty lines, minus what the sweep alone writes.";
   set_writer(recording);
@@ -149,8 +150,8 @@ std::string rows_text(const Outcome& outcome) {
   std::string text = fmt::format("{}: {}; {}\n", outcome.schedule->algorithm(), describe(outcome.schedule->problem()),
                                  describe(outcome.schedule->tile()));
   const auto verified = [](const char* name, const kernels::Verification& v) {
-    return fmt::format("{} {}: max |error| {:.3g}, mean {:.3g}, {:.0f} % of its tolerance", name, v.passed ? "right" : "WRONG",
-                       v.max_abs, v.mean_abs, 100 * v.tolerance_used);
+    return fmt::format("{} {}: max |error| {:.3g}, mean {:.3g}, {:.0f} % of its tolerance", name,
+                       v.passed ? "right" : "WRONG", v.max_abs, v.mean_abs, 100 * v.tolerance_used);
   };
   text += "  " + verified("O", m.o) + "; " + verified("LSE", m.lse) + "\n";
   Table table({left, right, right, right, left});
@@ -158,9 +159,9 @@ std::string rows_text(const Outcome& outcome) {
   const std::string none = "not predicted";
   const auto bytes = [&](const char* name, std::optional<std::int64_t> predicted,
                          const kernels::Measured<std::int64_t>& measured) {
-    const std::string error = predicted && measured.value ? error_text(static_cast<double>(*predicted),
-                                                                       static_cast<double>(*measured.value))
-                                                          : "";
+    const std::string error = predicted && measured.value
+                                  ? error_text(static_cast<double>(*predicted), static_cast<double>(*measured.value))
+                                  : "";
     table.row({name, predicted ? grouped(*predicted) + " B" : none,
                measured.value ? grouped(*measured.value) + " B" : "unavailable", error, measured.reason});
   };
@@ -193,8 +194,11 @@ std::string rows_text(const Outcome& outcome) {
 }
 
 Json verification_json(const kernels::Verification& v) {
-  return {{"passed", v.passed}, {"max_abs", json_number(v.max_abs)}, {"mean_abs", json_number(v.mean_abs)},
-          {"tolerance_used", json_number(v.tolerance_used)}, {"nonfinite", v.nonfinite}};
+  return {{"passed", v.passed},
+          {"max_abs", json_number(v.max_abs)},
+          {"mean_abs", json_number(v.mean_abs)},
+          {"tolerance_used", json_number(v.tolerance_used)},
+          {"nonfinite", v.nonfinite}};
 }
 
 Json outcome_json(const Outcome& outcome, const Machine& machine) {
@@ -243,8 +247,9 @@ Outcome measure_task(const Task& task, kernels::Device& device, const Machine& m
     return outcome;
   }
   if (!(outcome.measured->o.passed && outcome.measured->lse.passed) && options.measure.check && !failure)
-    failure = Error(ErrorKind::verify, outcome.schedule->algorithm() + ": the output differs from the float64 reference, at " +
-                                           (outcome.measured->o.passed ? outcome.measured->lse.worst : outcome.measured->o.worst));
+    failure = Error(ErrorKind::verify,
+                    outcome.schedule->algorithm() + ": the output differs from the float64 reference, at " +
+                        (outcome.measured->o.passed ? outcome.measured->lse.worst : outcome.measured->o.worst));
   try {
     outcome.predicted = simulate(*outcome.schedule, at_measured_clock(machine, *outcome.measured), {});
   } catch (const Error& error) {  // the machine of --gpu is smaller than the GPU here
@@ -281,8 +286,8 @@ void measure(const Options& options, Context& context) {
       if (!has_counters(*outcome.measured)) refused_counters = refusal_of_counters(*outcome.measured);
       // Saved row by row: an hour of measuring is not lost to its last minute.
       if (recording && outcome.measured->o.passed && outcome.measured->lse.passed) {
-        put_row(*recording, {outcome.schedule->problem(), outcome.schedule->algorithm(), outcome.schedule->tile(), "forward",
-                             Start::cold, *outcome.measured});
+        put_row(*recording, {outcome.schedule->problem(), outcome.schedule->algorithm(), outcome.schedule->tile(),
+                             "forward", Start::cold, *outcome.measured});
         save_recording(options.record, *recording);
       }
     }
@@ -292,14 +297,18 @@ void measure(const Options& options, Context& context) {
       context.print(outcome.measured ? rows_text(outcome) : "unavailable: " + outcome.refusal + "\n\n");
   }
   if (options.json) {
-    Json document = {{"gpu", info.name}, {"driver", info.driver_version}, {"cuda", info.cuda_version},
-                     {"machine", machine.name}, {"rows", rows}};
+    Json document = {{"gpu", info.name},
+                     {"driver", info.driver_version},
+                     {"cuda", info.cuda_version},
+                     {"machine", machine.name},
+                     {"rows", rows}};
     stamp(document);
     context.print(json_text(document, -1));
   }
   if (failure) throw *failure;
   if (measured == 0 && !tasks.empty())
-    throw Error(ErrorKind::unsupported, "none of the " + std::to_string(tasks.size()) + " runs is possible on " + info.name);
+    throw Error(ErrorKind::unsupported,
+                "none of the " + std::to_string(tasks.size()) + " runs is possible on " + info.name);
   if (options.require_counters && !refused_counters.empty())
     throw Error(ErrorKind::env, "--require-counters: " + refused_counters);
 }
@@ -313,7 +322,8 @@ Action declare_measure(CLI::App& app) {
   set.dtypes = {"fp32", "fp16", "bf16"};
   add_problem_options(app, options->shared, set);
   add_texts(app, "--algorithm", "NAME", "a rung, or all; may be given more than once (all)", options->algorithms);
-  add_text(app, "--problems", "FILE", "JSON list of problems: {option: value, …, \"algorithms\": […]}", options->problems);
+  add_text(app, "--problems", "FILE", "JSON list of problems: {option: value, …, \"algorithms\": […]}",
+           options->problems);
   add_text(app, "--record", "FILE", "add the rows to this recording", options->record);
   add_flag(app, "--require-counters", "exit 4 when the byte counters are refused", options->require_counters);
   add_integer(app, "--launches", 20, 100'000, "timed launches (20)",

@@ -59,7 +59,8 @@ std::vector<std::string> split(const std::string& text, char separator) {
 void add_value(CLI::App& app, const std::string& name, const std::string& type, const std::string& description,
                std::function<void(const std::string&)> set, const std::string& group) {
   const auto take = [name, type, set = std::move(set)](const CLI::results_t& values) {
-    if (values.size() > 1) throw Error(ErrorKind::usage, name + ": given twice; it takes one value (" + in_words(type) + ")");
+    if (values.size() > 1)
+      throw Error(ErrorKind::usage, name + ": given twice; it takes one value (" + in_words(type) + ")");
     set(values.front());
     return true;
   };
@@ -94,11 +95,15 @@ void add_texts(CLI::App& app, const std::string& name, const std::string& type, 
 
 void add_flag(CLI::App& app, const std::string& name, const std::string& description, std::function<void()> set,
               const std::string& group) {
-  app.add_flag_callback(name, std::move(set), description)->group(group);
+  const auto take = [name, set = std::move(set)](std::int64_t times) {
+    if (times > 1) throw Error(ErrorKind::usage, name + ": given twice");
+    if (times == 1) set();
+  };
+  app.add_flag_function(name, take, description)->group(group);
 }
 
 void add_flag(CLI::App& app, const std::string& name, const std::string& description, bool& value) {
-  app.add_flag(name, value, description);
+  add_flag(app, name, description, [&value] { value = true; });
 }
 
 void add_positionals(CLI::App& app, const std::string& name, int most, const std::string& description,

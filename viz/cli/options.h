@@ -1,4 +1,5 @@
-// Options whose values are text until a parser of ours has looked at them: every refusal names the option and the range.
+// Options whose values are text until a parser of ours has looked at them: every refusal names the option and the
+// range.
 #pragma once
 #include <cstdint>
 #include <functional>

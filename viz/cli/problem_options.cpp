@@ -14,7 +14,8 @@ namespace {
 
 enum class Group { size, mask, dtype, algorithm, tile, gpu, start };
 
-/// One option: how it is declared, and how its text becomes a value. `set` throws Error(usage) that begins with `option`.
+/// One option: how it is declared, and how its text becomes a value. `set` throws Error(usage) that begins with
+/// `option`.
 struct ProblemOption {
   const char* name;  // without dashes
   Group group;
@@ -85,8 +86,8 @@ const std::vector<ProblemOption>& problem_options() {
        [](Options& options, const std::string& option, const std::string& text) {
          const std::vector<std::string> sides = split(text, ',');
          if (sides.size() != 2)
-           throw Error(ErrorKind::usage,
-                       option + ": '" + text + "' is not LEFT,RIGHT, two whole numbers in -1 … " + std::to_string(INT_MAX));
+           throw Error(ErrorKind::usage, option + ": '" + text + "' is not LEFT,RIGHT, two whole numbers in -1 … " +
+                                             std::to_string(INT_MAX));
          options.window = {static_cast<int>(parse_integer(option, sides[0], -1, INT_MAX)),
                            static_cast<int>(parse_integer(option, sides[1], -1, INT_MAX))};
        }},
@@ -165,12 +166,14 @@ void add_problem_options(CLI::App& app, ProblemOptions& options, const ProblemOp
     const std::string dashed = std::string("--") + option.name;
     const auto set = [&options, &option, dashed](const std::string& text) { option.set(options, dashed, text); };
     if (option.type.empty()) {
-      add_flag(app, dashed, option.description, [set] { set(""); }, kGroup);
+      add_flag(
+          app, dashed, option.description, [set] { set(""); }, kGroup);
     } else if (option.group == Group::dtype) {
       const std::string names = join(which.dtypes) + " (" + name_of(options.dtype) + ")";
-      add_value(app, dashed, option.type, option.description + ": " + names,
-                [set, dashed, dtypes = which.dtypes](const std::string& text) { set(parse_choice(dashed, text, dtypes)); },
-                kGroup);
+      add_value(
+          app, dashed, option.type, option.description + ": " + names,
+          [set, dashed, dtypes = which.dtypes](const std::string& text) { set(parse_choice(dashed, text, dtypes)); },
+          kGroup);
     } else {
       add_value(app, dashed, option.type, option.description, set, kGroup);
     }
@@ -208,8 +211,8 @@ ProblemOptions apply_setting(ProblemOptions base, const std::string& setting) {
 Sweep parse_sweep(const std::string& text) {
   static constexpr std::int64_t kMost = INT_MAX;
   static constexpr std::size_t kMostValues = 1000;
-  const std::vector<std::string> names = {"batch",    "heads", "kv-heads", "seqlen", "seqlen-q",
-                                          "seqlen-k", "head-dim", "br",     "bc",     "stages"};
+  const std::vector<std::string> names = {"batch",    "heads",    "kv-heads", "seqlen", "seqlen-q",
+                                          "seqlen-k", "head-dim", "br",       "bc",     "stages"};
   const std::size_t equals = text.find('=');
   const auto form = [&] {
     return Error(ErrorKind::usage, "--sweep: '" + text +

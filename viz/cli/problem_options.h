@@ -50,11 +50,12 @@ struct ProblemOptionSet {
 /// Declares the options of the set on `app`; parsing writes into `options`, which must live as long as `app`.
 void add_problem_options(CLI::App& app, ProblemOptions& options, const ProblemOptionSet& which = {});
 
-/// Sets one option by its name without dashes ("seqlen", "head-dim", "causal"), as a sweep, a list of problems or one side
-/// of a comparison does. Flags take "" or "true" and "false". Throws Error(usage).
+/// Sets one option by its name without dashes ("seqlen", "head-dim", "causal"), as a sweep, a list of problems or one
+/// side of a comparison does. Flags take "" or "true" and "false". Throws Error(usage).
 void set_problem_option(ProblemOptions& options, const std::string& name, const std::string& text);
 
-/// `base` with the settings of "ALGORITHM:option=value:flag" applied, e.g. "flash_v2:bc=128:causal". Throws Error(usage).
+/// `base` with the settings of "ALGORITHM:option=value:flag" applied, e.g. "flash_v2:bc=128:causal". Throws
+/// Error(usage).
 ProblemOptions apply_setting(ProblemOptions base, const std::string& setting);
 
 /// Values of a whole-number option: "NAME=FIRST:LAST:xFACTOR", "NAME=FIRST:LAST:+STEP" or "NAME=A,B,C".

@@ -23,8 +23,8 @@ struct Options {
   ProblemOptions problem;
   bool json = false, csv = false;
   std::string trace;
-  std::optional<std::pair<std::int64_t, std::int64_t>> ctas;   // first, last of each kernel
-  std::optional<std::pair<double, double>> window_us;          // begin, end
+  std::optional<std::pair<std::int64_t, std::int64_t>> ctas;  // first, last of each kernel
+  std::optional<std::pair<double, double>> window_us;         // begin, end
   std::optional<Sweep> sweep;
 };
 
@@ -37,7 +37,8 @@ class TraceFilter final : public TraceSink {
     if (const auto& ctas = m_options.ctas)
       if (span.cta < ctas->first || span.cta > ctas->second) return;
     if (const auto& window = m_options.window_us)
-      if (static_cast<double>(span.end) <= window->first * 1e6 || static_cast<double>(span.begin) >= window->second * 1e6)
+      if (static_cast<double>(span.end) <= window->first * 1e6 ||
+          static_cast<double>(span.begin) >= window->second * 1e6)
         return;
     if (m_writer.spans() == kMostSpans) throw too_many("more than " + grouped(kMostSpans));
     m_writer.span(span);
@@ -130,12 +131,13 @@ std::string report(const Schedule& schedule, const Machine& machine, Start start
   const double us = prediction.time_us();
   const std::string note = extrapolation_note(schedule, prediction);
   return fmt::format(
-      "{} on {} ({}), predicted\n  {}\n  {}, start {}\n\n  time  {} µs\n  rate  {} TFLOP/s of kept pairs, {} TFLOP/s of "
+      "{} on {} ({}), predicted\n  {}\n  {}, start {}\n\n  time  {} µs\n  rate  {} TFLOP/s of kept pairs, {} TFLOP/s "
+      "of "
       "executed FLOPs\n{}\n{}\n{}\n{}",
       schedule.algorithm(), machine.title, machine.name, describe(schedule.problem()), describe(schedule.tile()),
       name_of(start), grouped_decimal(us, 1), tflops_text(prediction.count.flops, us),
-      tflops_text(prediction.count.flops_executed, us), note.empty() ? "" : "  " + note + "\n", traffic_table(schedule, prediction),
-      counts_table(schedule, prediction), kernels_table(schedule, prediction));
+      tflops_text(prediction.count.flops_executed, us), note.empty() ? "" : "  " + note + "\n",
+      traffic_table(schedule, prediction), counts_table(schedule, prediction), kernels_table(schedule, prediction));
 }
 
 void simulate_sweep(const Options& options, Context& context) {
@@ -161,7 +163,8 @@ void simulate_once(const Options& options, Context& context) {
   const Prediction prediction = options.trace.empty() ? simulate(*schedule, machine, from(start))
                                                       : simulate_with_trace(options, *schedule, machine);
   const std::string note = extrapolation_note(*schedule, prediction);
-  if (!options.trace.empty() && !note.empty()) context.note("flashscope: the trace shows the simulated heads. " + note + "\n");
+  if (!options.trace.empty() && !note.empty())
+    context.note("flashscope: the trace shows the simulated heads. " + note + "\n");
   if (options.json)
     context.print(json_text(prediction_to_json(*schedule, machine, start, prediction), -1));
   else if (options.csv)
@@ -191,7 +194,8 @@ Action declare_simulate(CLI::App& app) {
     if (options->window_us->first < 0 || options->window_us->second <= options->window_us->first)
       throw Error(ErrorKind::usage, "--window-us: '" + text + "' is not 0 <= BEGIN < END");
   });
-  add_value(app, "--sweep", "NAME=FIRST:LAST:STEP", "many values of one size, STEP x2 or +512, or NAME=A,B,C; CSV or --json",
+  add_value(app, "--sweep", "NAME=FIRST:LAST:STEP",
+            "many values of one size, STEP x2 or +512, or NAME=A,B,C; CSV or --json",
             [options](const std::string& text) { options->sweep = parse_sweep(text); });
   return [options](Context& context) {
     if (options->json && options->csv) throw Error(ErrorKind::usage, "--json, --csv: give one of them");

@@ -50,8 +50,12 @@ std::string per_tile_text(Tensor tensor, const Schedule& schedule, std::int64_t 
 
 const std::vector<TensorGroup>& tensor_groups() {
   static const std::vector<TensorGroup> groups = {
-      {"S and P", {Tensor::S, Tensor::P}}, {"K and V", {Tensor::K, Tensor::V}},   {"Q", {Tensor::Q}},
-      {"O", {Tensor::O}},                  {"running m and l", {Tensor::M, Tensor::L}}, {"LSE", {Tensor::LSE}},
+      {"S and P", {Tensor::S, Tensor::P}},
+      {"K and V", {Tensor::K, Tensor::V}},
+      {"Q", {Tensor::Q}},
+      {"O", {Tensor::O}},
+      {"running m and l", {Tensor::M, Tensor::L}},
+      {"LSE", {Tensor::LSE}},
   };
   return groups;
 }
@@ -73,8 +77,8 @@ GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const P
     result.hbm.write += hbm.write;
     size = shape_of(tensor, schedule.problem()).bytes();
     const bool is_input = tensor == Tensor::Q || tensor == Tensor::K || tensor == Tensor::V;
-    passes.push_back(size == 0 ? "empty"
-                               : passes_text(size, sm) + (is_input ? per_tile_text(tensor, schedule, size, sm.read) : ""));
+    passes.push_back(
+        size == 0 ? "empty" : passes_text(size, sm) + (is_input ? per_tile_text(tensor, schedule, size, sm.read) : ""));
   }
   if (present.empty()) {
     result.sentences.push_back("Stays on chip: 0 B");
@@ -89,8 +93,9 @@ GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const P
   if (present.size() > 1 && (present.front() == Tensor::S || !alike) && size > 0) {
     // The paper's four passes over N², and what each of them is.
     const double total = static_cast<double>(result.sm.read + result.sm.write) / static_cast<double>(size);
-    std::string text = (total == 1 ? "1 pass" : grouped_decimal(total, total == std::floor(total) ? 0 : 1) + " passes") +
-                       " through memory over " + product + ":";
+    std::string text =
+        (total == 1 ? "1 pass" : grouped_decimal(total, total == std::floor(total) ? 0 : 1) + " passes") +
+        " through memory over " + product + ":";
     for (std::size_t k = 0; k < present.size(); ++k)
       text += std::string(k == 0 ? " " : "; ") + name_of(present[k]) + " " + passes[k];
     result.sentences.push_back(text);
@@ -100,12 +105,12 @@ GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const P
   // Read once and fetched once needs no further word.
   if (result.sm.read > 0 && (result.sm.read != result.hbm.read || result.sm.write > 0)) {
     const double absorbed = 100.0 * (1 - static_cast<double>(result.hbm.read) / static_cast<double>(result.sm.read));
-    result.sentences.push_back(fmt::format("L2 absorbs {:.1f} % of the {} that the SMs read, {} come from HBM", absorbed,
-                                           decimal_bytes(result.sm.read), decimal_bytes(result.hbm.read)));
+    result.sentences.push_back(fmt::format("L2 absorbs {:.1f} % of the {} that the SMs read, {} come from HBM",
+                                           absorbed, decimal_bytes(result.sm.read), decimal_bytes(result.hbm.read)));
   }
   if (result.sm.write > 0)
-    result.sentences.push_back(fmt::format("Of the {} written, {} reach HBM during the run", decimal_bytes(result.sm.write),
-                                           decimal_bytes(result.hbm.write)));
+    result.sentences.push_back(fmt::format("Of the {} written, {} reach HBM during the run",
+                                           decimal_bytes(result.sm.write), decimal_bytes(result.hbm.write)));
   return result;
 }
 

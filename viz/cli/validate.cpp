@@ -129,14 +129,14 @@ std::vector<Summary> summarize(const std::vector<Row>& rows) {
 }
 
 std::string value_text(const Compared& c, double value) {
-  return std::string(c.quantity) == "time_us" ? grouped_decimal(value, 1)
-                                              : grouped(static_cast<std::int64_t>(value));
+  return std::string(c.quantity) == "time_us" ? grouped_decimal(value, 1) : grouped(static_cast<std::int64_t>(value));
 }
 
 std::string table_text(const Recording& recording, const Machine& machine, const std::vector<Row>& rows) {
   using enum Table::Align;
-  std::string text = fmt::format("Recorded on {} (driver {}, CUDA {}), {}; predicted for {}, each row at its recorded clock\n\n",
-                                 recording.gpu, recording.driver, recording.cuda, recording.date, machine.title);
+  std::string text =
+      fmt::format("Recorded on {} (driver {}, CUDA {}), {}; predicted for {}, each row at its recorded clock\n\n",
+                  recording.gpu, recording.driver, recording.cuda, recording.date, machine.title);
   Table table({left, right, right, right, left});
   table.row({"", "predicted", "recorded", "error", ""});
   for (const Row& row : rows) {
@@ -169,7 +169,9 @@ std::string table_text(const Recording& recording, const Machine& machine, const
 
 Json quantity_json(const Compared& c) {
   const bool is_time = std::string(c.quantity) == "time_us";
-  const auto number = [&](double value) { return is_time ? json_number(value) : Json(static_cast<std::int64_t>(value)); };
+  const auto number = [&](double value) {
+    return is_time ? json_number(value) : Json(static_cast<std::int64_t>(value));
+  };
   Json object = {{"predicted", number(c.predicted)}};
   object["recorded"] = c.measured.value ? number(*c.measured.value) : Json("unavailable (" + c.measured.reason + ")");
   object["error"] = c.measured.value && *c.measured.value != 0 ? json_number(c.error()) : Json(nullptr);
@@ -180,10 +182,11 @@ Json quantity_json(const Compared& c) {
 std::string json_report(const Recording& recording, const Machine& machine, const std::vector<Row>& rows) {
   Json list = Json::array();
   for (const Row& row : rows) {
-    Json object = {{"algorithm", row.recorded->algorithm},
-                   {"problem", problem_to_json(row.recorded->problem)},
-                   {"tile", {{"br", row.recorded->tile.br}, {"bc", row.recorded->tile.bc}, {"stages", row.recorded->tile.stages}}},
-                   {"start", name_of(row.recorded->start)}};
+    Json object = {
+        {"algorithm", row.recorded->algorithm},
+        {"problem", problem_to_json(row.recorded->problem)},
+        {"tile", {{"br", row.recorded->tile.br}, {"bc", row.recorded->tile.bc}, {"stages", row.recorded->tile.stages}}},
+        {"start", name_of(row.recorded->start)}};
     if (!row.refusal.empty()) object["not_predicted"] = row.refusal;
     for (const Compared& c : row.quantities) object[c.quantity] = quantity_json(c);
     list.push_back(object);
@@ -199,7 +202,10 @@ std::string json_report(const Recording& recording, const Machine& machine, cons
                            {"mean_error", share(s.mean)},
                            {"worst_error", share(s.worst)}};
   }
-  Json document = {{"gpu", recording.gpu}, {"machine", machine.name}, {"date", recording.date}, {"rows", list},
+  Json document = {{"gpu", recording.gpu},
+                   {"machine", machine.name},
+                   {"date", recording.date},
+                   {"rows", list},
                    {"summary", summary}};
   stamp(document);
   return json_text(document, -1);

@@ -20,7 +20,8 @@ template <class F>
 void for_each_cell(const TileGrid& grid, const TileOp& op, F f) {
   if (op.rows == 0 || op.cols == 0) return;
   for (int r = op.row / grid.tile_rows; r <= (op.row + op.rows - 1) / grid.tile_rows; ++r)
-    for (int c = op.col / grid.tile_cols; c <= (op.col + op.cols - 1) / grid.tile_cols; ++c) f(grid.cell(op.head, r, c));
+    for (int c = op.col / grid.tile_cols; c <= (op.col + op.cols - 1) / grid.tile_cols; ++c)
+      f(grid.cell(op.head, r, c));
 }
 
 }  // namespace
@@ -98,15 +99,16 @@ void StageTrace::make_grids() {
   }
   const auto& tensors = m_schedule->tensors();
   m_scores_on_chip = std::find(tensors.begin(), tensors.end(), Tensor::S) == tensors.end();
-  m_score_grid = {Tensor::S, tile.br, tile.bc, num_tiles(problem.seqlen_q, tile.br),
-                  num_tiles(problem.seqlen_k, tile.bc), problem.num_heads()};
+  m_score_grid = {
+      Tensor::S,          tile.br, tile.bc, num_tiles(problem.seqlen_q, tile.br), num_tiles(problem.seqlen_k, tile.bc),
+      problem.num_heads()};
 }
 
 /// The trace says how many bytes each load missed; which tiles L2 held meanwhile, and what it wrote back, follows from
 /// running the engine's own cache over the same accesses in the same order.
 void StageTrace::replay_cache(const std::vector<OpSpan>& before, const std::vector<OpSpan>& recorded, Start start) {
   const int partitions = static_cast<int>(m_machine.l2_partitions.value);
-  L2Cache cache(static_cast<std::int64_t>(m_machine.l2_bytes.value), partitions);
+  L2Cache cache = l2_of(m_machine);
   const BlockMap blocks(*m_schedule);
 
   // What is resident, oldest first, with the time it came.
@@ -129,7 +131,8 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& before, const std::vect
   const auto sweep = [&](Picoseconds t) {
     constexpr int kOldest = 8;
     auto it = residents.begin();
-    for (int n = 0; n < kOldest && it != residents.end(); ++n) it = cache.holds(it->block) ? std::next(it) : leave(it, t);
+    for (int n = 0; n < kOldest && it != residents.end(); ++n)
+      it = cache.holds(it->block) ? std::next(it) : leave(it, t);
   };
 
   const auto pass = [&](const std::vector<OpSpan>& spans) {
@@ -146,25 +149,28 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& before, const std::vect
       }
       if (!moves(span.op)) continue;
       Moved& moved = m_moved_by[n];
-      // Blocks of a region in the order of its cells.
       const BlockMap::Region region = blocks.region_of(span.op);
-      std::vector<std::int64_t> ids;
+      const std::int64_t fill_bytes = span.op.fill_bytes / std::max(1, region.down * region.across);
       for (int r = 0; r < region.down; ++r)
-        for (int c = 0; c < region.across; ++c) ids.push_back(region.first + r * region.row_step + c);
-      for (std::int64_t block : ids) {
-        const std::int64_t bytes = blocks.bytes_of(span.op.tensor, block);
-        moved.hbm_read += span.op.op == Op::load ? cache.read(block, bytes, span.sm % partitions).miss_bytes
-                                                 : cache.write(block, bytes, span.op.fills).miss_bytes;
-        for (const L2Cache::Eviction& eviction : cache.evictions()) moved.hbm_write += eviction.bytes;
-      }
+        for (int c = 0; c < region.across; ++c) {
+          const std::int64_t block = region.first + r * region.row_step + c;
+          const std::int64_t bytes = blocks.bytes_of(span.op.tensor, block);
+          moved.hbm_read += span.op.op == Op::load ? cache.read(block, bytes, span.sm % partitions).miss_bytes
+                                                   : cache.write(block, bytes, fill_bytes).miss_bytes;
+          for (const L2Cache::Eviction& eviction : cache.evictions()) moved.hbm_write += eviction.bytes;
+        }
       (span.op.op == Op::load ? moved.sm_read : moved.sm_write) = span.op.bytes;
-      const auto grid = std::find_if(m_grids.begin(), m_grids.end(),
-                                     [&](const TileGrid& g) { return g.tensor == span.op.tensor; });
+      const auto grid =
+          std::find_if(m_grids.begin(), m_grids.end(), [&](const TileGrid& g) { return g.tensor == span.op.tensor; });
       // Bytes from HBM arrive with the load; what an SM writes has its place from the start.
       const Picoseconds arrives = moved.hbm_read > 0 ? span.end : span.begin;
-      std::size_t at = 0;
       for_each_cell(*grid, span.op, [&](int cell) {
-        const std::int64_t block = ids[at++];
+        // A cell may be several blocks, one below the other: its first stands for it.
+        TileOp corner = span.op;
+        corner.row = cell / grid->across % grid->down * grid->tile_rows;
+        corner.col = cell % grid->across * grid->tile_cols;
+        corner.rows = corner.cols = 1;
+        const std::int64_t block = blocks.region_of(corner).first;
         auto& slot = where[static_cast<std::size_t>(block)];
         if (slot == residents.end())
           slot = residents.insert(residents.end(),
@@ -182,7 +188,8 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& before, const std::vect
   }
   pass(recorded);
   while (!residents.empty()) leave(residents.begin(), m_prediction.time + 1);
-  for (std::size_t g = 0; g < m_grids.size(); ++g) m_residency.emplace_back(m_grids[g].cells(), std::move(residency[g]));
+  for (std::size_t g = 0; g < m_grids.size(); ++g)
+    m_residency.emplace_back(m_grids[g].cells(), std::move(residency[g]));
 }
 
 void StageTrace::index_touches() {

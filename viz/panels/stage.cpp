@@ -184,11 +184,13 @@ class StageDrawing {
     const TileMap& visits = m_scene.score_visits;
     const Rect area = {column.x, m_maps_top, column.w, height_of(visits)};
     draw_tile_map(m_ui, m_list, area, visits, MapView::state, std::string(m_name) + "visits", true);
-    text(m_ui.fonts.small, column.x - px(30), m_maps_top - px(16), column.w + px(60), m_c.text_dim, "S, on chip only",
-         Align::center);
+    const char* where = "S, on chip only";
+    const bool roomy = column.w >= text_width(m_ui.fonts.small, where);
+    text(m_ui.fonts.small, column.x, m_maps_top - px(16), std::max(column.w, px(110)), m_c.text_dim, where,
+         roomy ? Align::center : Align::left);
     for (const MapColumn& other : m_layout.columns)
-      if (other.tensor == Tensor::P) {
-        const float y = m_maps_top + area.h / 2 - px(26);
+      if (other.tensor == Tensor::P && roomy) {
+        const float y = m_maps_top + area.h / 2 - px(17);
         text(m_ui.fonts.small, other.x, y, other.w, m_c.text_dim, "no S or P", Align::center);
         text(m_ui.fonts.small, other.x, y + px(16), other.w, m_c.text_dim, "in HBM", Align::center);
       }
@@ -210,7 +212,7 @@ class StageDrawing {
         }
     std::string right = grouped(held) + " of " + grouped(cells);
     if (m_scene.finished && m_trace.prediction().hbm_dirty_bytes > 0)
-      right += ", " + size_in_mb(static_cast<double>(m_trace.prediction().hbm_dirty_bytes)) + " not yet in HBM";
+      right += ", " + size_text(static_cast<double>(m_trace.prediction().hbm_dirty_bytes)) + " not yet in HBM";
     text(m_ui.fonts.small, x, y + px(2), w, m_c.text_dim, right, Align::right);
     const float squash = map_height / m_layout.height;
     for (const MapColumn& column : m_layout.columns)
@@ -413,10 +415,10 @@ class StageDrawing {
     const bool checked = m_scene.finished && equals_closed_form;
     const double share = all == 0 ? 0 : static_cast<double>(now) / static_cast<double>(all);
     text(m_ui.fonts.small, r.x, r.y, r.w, m_c.text_dim, name);
-    const std::string value =
-        m_scene.finished ? size_in_mb(static_cast<double>(now)) + (checked ? " = formula ✓" : "")
-                         : mb_digits(static_cast<double>(now), static_cast<double>(all)) + " of " +
-                               size_in_mb(static_cast<double>(all));
+    const double total = static_cast<double>(all);
+    const std::string whole = counter_digits(total, total) + counter_unit(total);
+    const std::string value = m_scene.finished ? whole + (checked ? " = formula ✓" : "")
+                                               : counter_digits(static_cast<double>(now), total) + " of " + whole;
     text(m_ui.fonts.small, r.x, r.y, r.w, checked ? m_c.good : m_c.text, value, Align::right);
     const Rect bar = {r.x, r.y + px(16), r.w, px(2)};
     fill(m_list, bar, m_c.grip);
