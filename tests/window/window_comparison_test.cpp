@@ -27,8 +27,8 @@ struct Fixture {
     settings.problem = small_problem(256, 2);
     const auto schedule = make_schedule("flash_v2", settings.problem, settings.tile);
     prediction = simulate(*schedule, load_machine("nvidia-h200"));
-    run = {kernels::Measured<KernelCount>::of(count(*schedule).total), schedule->closed_form(), compulsory_bytes(settings.problem),
-           kernels::Measured<Prediction>::of(prediction)};
+    run = {kernels::Measured<KernelCount>::of(count(*schedule).total), schedule->closed_form(),
+           compulsory_bytes(settings.problem), kernels::Measured<Prediction>::of(prediction)};
   }
   Recording recording() const {
     Recording r;

@@ -160,8 +160,9 @@ TEST_CASE("an unknown GPU is named") {
 }
 
 TEST_CASE("arguments: problem options, pictures, and refusals that name option and range") {
-  const char* good[] = {"flashscope-window", "--seqlen", "1024", "--heads", "4",    "--causal", "--dark", "--render",
-                        "out.png",           "--size",   "640x480", "--t",  "0.25", "--left",   "flash_v1"};
+  const char* good[] = {"flashscope-window", "--seqlen", "1024",     "--heads", "4",
+                        "--causal",          "--dark",   "--render", "out.png", "--size",
+                        "640x480",           "--t",      "0.25",     "--left",  "flash_v1"};
   const Arguments a = parse_arguments(static_cast<int>(std::size(good)), good);
   CHECK(a.state.settings.problem.seqlen_k == 1024);
   CHECK(a.state.settings.problem.kv_heads == 4);
@@ -171,8 +172,13 @@ TEST_CASE("arguments: problem options, pictures, and refusals that name option a
   REQUIRE(a.render);
   CHECK(a.render->width == 640);
   CHECK(a.render->at == 0.25);
-  for (const auto& [option, value] : {std::pair{"--size", "0x0"}, {"--size", "640"}, {"--t", "nan"}, {"--t", "2"},
-                                      {"--scale", "0"}, {"--seqlen", "12abc"}, {"--left", "nonsense"}}) {
+  for (const auto& [option, value] : {std::pair{"--size", "0x0"},
+                                      {"--size", "640"},
+                                      {"--t", "nan"},
+                                      {"--t", "2"},
+                                      {"--scale", "0"},
+                                      {"--seqlen", "12abc"},
+                                      {"--left", "nonsense"}}) {
     const char* bad[] = {"flashscope-window", option, value};
     CAPTURE(option);
     CAPTURE(value);

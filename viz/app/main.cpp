@@ -42,8 +42,9 @@ void render(const Arguments& arguments, std::vector<Machine> machines, std::vect
   const Results& results = session.wait();
   state.playback = scrub(state.playback, static_cast<Picoseconds>(options.at * static_cast<double>(results.duration)),
                          results.duration);
-  const float scale = options.scale > 0 ? static_cast<float>(options.scale)
-                                        : scale_for(static_cast<float>(options.width), static_cast<float>(options.height));
+  const float scale = options.scale > 0
+                          ? static_cast<float>(options.scale)
+                          : scale_for(static_cast<float>(options.width), static_cast<float>(options.height));
   Offscreen offscreen(options.width, options.height, scale);
   write_png(options.path, offscreen.draw(state, session, results));
 }

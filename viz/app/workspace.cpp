@@ -53,8 +53,8 @@ FrameResult draw_workspace(const Ui& ui, const Rect& window, const AppState& sta
   controls_panel(ui, {window.x, window.y, left_w, top_h}, result.state, session.machines());
 
   const std::string caption = notice.empty() ? stage_caption(results) : notice;
-  draw_text(ui, ImGui::GetBackgroundDrawList(), ui.fonts.small, center_x + ui.px(4), window.y + ui.px(4), center_w - ui.px(8),
-            notice.empty() ? ui.colors->text_dim : ui.colors->warning, caption);
+  draw_text(ui, ImGui::GetBackgroundDrawList(), ui.fonts.small, center_x + ui.px(4), window.y + ui.px(4),
+            center_w - ui.px(8), notice.empty() ? ui.colors->text_dim : ui.colors->warning, caption);
   static const char* names[] = {"stage 0", "stage 1"};
   for (std::size_t which = 0; which < 2; ++which) {
     const Rect area = {center_x + static_cast<float>(which) * (stage_w + gap), window.y + caption_h, stage_w,
@@ -70,8 +70,8 @@ FrameResult draw_workspace(const Ui& ui, const Rect& window, const AppState& sta
   std::vector<Comparison> comparisons;
   for (std::size_t which = 0; which < 2; ++which)
     if (results.whole[which])
-      comparisons.push_back(compare(results.settings, results.settings.algorithms[which], *results.whole[which],
-                                    session.recordings()));
+      comparisons.push_back(
+          compare(results.settings, results.settings.algorithms[which], *results.whole[which], session.recordings()));
   const Request request =
       comparison_panel(ui, {window.right() - right_w, window.y, right_w, top_h}, results, comparisons);
   result.confirm = request == Request::confirm;

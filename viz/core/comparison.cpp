@@ -33,8 +33,9 @@ Comparison compare(const Settings& settings, const std::string& algorithm, const
   for (const Recording& recording : recordings) {
     if (recording.machine != settings.gpu) continue;
     row = find_row(recording, settings.problem, algorithm, settings.tile, settings.start);
-    table.measured_from = row ? "recorded on " + recording.gpu + ", " + recording.date
-                              : "unavailable: the recording of " + recording.gpu + " has no row for this problem and tile";
+    table.measured_from =
+        row ? "recorded on " + recording.gpu + ", " + recording.date
+            : "unavailable: the recording of " + recording.gpu + " has no row for this problem and tile";
     if (row) break;
   }
   table.has_measurement = row != nullptr;
@@ -46,10 +47,10 @@ Comparison compare(const Settings& settings, const std::string& algorithm, const
   using M = kernels::Measurement;
   using Kind = ComparisonRow::Kind;
   table.rows = {
-      {"SM read", Kind::bytes, from(run.count, [](const KernelCount& c) { return c.sm.sector_read; }), measured(&M::sm_read_bytes),
-       "from L2 to the SMs, in whole 32-byte sectors"},
-      {"SM write", Kind::bytes, from(run.count, [](const KernelCount& c) { return c.sm.sector_write; }), measured(&M::sm_write_bytes),
-       "from the SMs to L2, in whole 32-byte sectors"},
+      {"SM read", Kind::bytes, from(run.count, [](const KernelCount& c) { return c.sm.sector_read; }),
+       measured(&M::sm_read_bytes), "from L2 to the SMs, in whole 32-byte sectors"},
+      {"SM write", Kind::bytes, from(run.count, [](const KernelCount& c) { return c.sm.sector_write; }),
+       measured(&M::sm_write_bytes), "from the SMs to L2, in whole 32-byte sectors"},
       {"HBM read", Kind::bytes, from(run.prediction, [](const Prediction& p) { return p.hbm.read; }),
        measured(&M::hbm_read_bytes), "what L2 did not hold"},
       {"HBM write", Kind::bytes,

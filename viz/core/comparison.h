@@ -17,7 +17,7 @@ struct ComparisonRow {
   Kind kind = Kind::bytes;
   kernels::Measured<double> predicted;  // bytes, or µs
   kernels::Measured<double> measured;
-  std::string note;                     // what exactly is compared, and why the two may differ
+  std::string note;  // what exactly is compared, and why the two may differ
 
   /// predicted / measured; nothing where one is missing or the measured value is 0.
   std::optional<double> ratio() const;

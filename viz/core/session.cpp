@@ -158,8 +158,8 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
   };
   Results results;
   results.settings = settings;
-  const auto machine = std::find_if(m_machines.begin(), m_machines.end(),
-                                    [&](const Machine& m) { return m.name == settings.gpu; });
+  const auto machine =
+      std::find_if(m_machines.begin(), m_machines.end(), [&](const Machine& m) { return m.name == settings.gpu; });
   if (machine == m_machines.end()) {
     results.errors.fill("--gpu: '" + settings.gpu + "' is not one of the machine descriptions");
     publish_or_leave(results);
@@ -190,16 +190,17 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
 
   // Small tiles over a long sequence take minutes even to count: those wait for a button.
   const Settings& st = settings;
-  const std::int64_t tiles = std::int64_t{num_tiles(st.problem.seqlen_q, st.tile.br)} *
-                             num_tiles(st.problem.seqlen_k, st.tile.bc);
+  const std::int64_t tiles =
+      std::int64_t{num_tiles(st.problem.seqlen_q, st.tile.br)} * num_tiles(st.problem.seqlen_k, st.tile.bc);
   const bool asks = tiles > kAskAboveTiles && !confirmed;
   const std::string reason = asks ? "a long run: press “Simulate the whole problem”" : "simulating …";
   std::array<std::unique_ptr<Schedule>, 2> schedules;
   for (std::size_t which = 0; which < 2; ++which)
     guarded(results.errors[which], [&] {
       schedules[which] = make_schedule(st.algorithms[which], st.problem, st.tile);
-      results.whole[which] = WholeRun{kernels::Measured<KernelCount>::unavailable(reason), schedules[which]->closed_form(),
-                                      compulsory_bytes(st.problem), kernels::Measured<Prediction>::unavailable(reason)};
+      results.whole[which] =
+          WholeRun{kernels::Measured<KernelCount>::unavailable(reason), schedules[which]->closed_form(),
+                   compulsory_bytes(st.problem), kernels::Measured<Prediction>::unavailable(reason)};
       if (!asks) results.whole[which]->count = kernels::Measured<KernelCount>::of(count(*schedules[which]).total);
     });
   results.asks_first = asks;

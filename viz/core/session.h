@@ -1,5 +1,5 @@
-// From settings to results, beside the frame loop: one worker thread runs the stage problem, then the whole problem, and
-// drops both as soon as the settings change. The window never waits for it.
+// From settings to results, beside the frame loop: one worker thread runs the stage problem, then the whole problem,
+// and drops both as soon as the settings change. The window never waits for it.
 #pragma once
 #include <array>
 #include <condition_variable>
@@ -24,11 +24,11 @@ struct Results {
   std::array<std::shared_ptr<const StageTrace>, 2> stage;
   std::array<std::string, 2> errors;  // why a stage is absent, for the banner
   std::array<std::optional<WholeRun>, 2> whole;
-  Picoseconds duration = 0;               // of the longer stage run
-  std::vector<Picoseconds> boundaries;    // of both, sorted: what stepping visits
-  std::vector<Picoseconds> stalls;        // of both, sorted
-  double progress = 1;                    // of the whole-problem runs; 1: nothing under way
-  bool asks_first = false;                // the timed run of the whole problem is long and waits for confirmation
+  Picoseconds duration = 0;             // of the longer stage run
+  std::vector<Picoseconds> boundaries;  // of both, sorted: what stepping visits
+  std::vector<Picoseconds> stalls;      // of both, sorted
+  double progress = 1;                  // of the whole-problem runs; 1: nothing under way
+  bool asks_first = false;              // the timed run of the whole problem is long and waits for confirmation
 };
 
 /// Tile operations of one run that the stage records at most.

@@ -17,7 +17,8 @@ std::string printed(const char* format, int digits, double value) {
 std::string grouped(std::int64_t value) {
   std::string digits = std::to_string(value);
   const int first = value < 0 ? 1 : 0;
-  for (int at = static_cast<int>(digits.size()) - 3; at > first; at -= 3) digits.insert(static_cast<std::size_t>(at), 1, ',');
+  for (int at = static_cast<int>(digits.size()) - 3; at > first; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
   return digits;
 }
 
