@@ -62,10 +62,9 @@ TensorShape shape_of(Tensor tensor, const AttentionProblem& problem);
 
 /// How the warps of a CTA touch a tile.
 enum class Access {
-  copy,          // once, consecutive 16-byte vectors on consecutive lanes, row-major; row_per_warp where rows are not
-                 // 16-byte aligned (walk.h copy_width); whole rows lie one after another and count as one
+  copy,          // once, consecutive vectors on consecutive lanes, row-major over the tile (walk.h copy_width)
   copy_by_row,   // the same, one row after another: rows do not share requests
-  row_per_warp,  // one element a lane, a warp on a row; requests after the first start on a sector
+  row_per_warp,  // one element a lane, a warp on up to 32 columns of one row
   row_per_lane,  // one element a lane, lanes on consecutive rows: a naive column walk
   broadcast,     // all lanes of a warp read the same element
 };
