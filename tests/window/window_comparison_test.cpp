@@ -27,8 +27,8 @@ struct Fixture {
     settings.problem = small_problem(256, 2);
     const auto schedule = make_schedule("flash_v2", settings.problem, settings.tile);
     prediction = simulate(*schedule, load_machine("nvidia-h200"));
-    run = {count(*schedule).total, schedule->closed_form(), compulsory_bytes(settings.problem),
-           kernels::Measured<Prediction>::of(prediction)};
+    run = {kernels::Measured<KernelCount>::of(count(*schedule).total), schedule->closed_form(),
+           compulsory_bytes(settings.problem), kernels::Measured<Prediction>::of(prediction)};
   }
   Recording recording() const {
     Recording r;
@@ -40,8 +40,8 @@ struct Fixture {
     measured.algorithm = "flash_v2";
     measured.tile = settings.tile;
     measured.measured.time_us = kernels::Measured<double>::of(2 * prediction.time_us());
-    measured.measured.sm_read_bytes = kernels::Measured<std::int64_t>::of(run.count.sm.sector_read);
-    measured.measured.sm_write_bytes = kernels::Measured<std::int64_t>::of(run.count.sm.sector_write);
+    measured.measured.sm_read_bytes = kernels::Measured<std::int64_t>::of(run.count.value->sm.sector_read);
+    measured.measured.sm_write_bytes = kernels::Measured<std::int64_t>::of(run.count.value->sm.sector_write);
     measured.measured.hbm_read_bytes = kernels::Measured<std::int64_t>::unavailable("no permission (host setting)");
     measured.measured.hbm_write_bytes = kernels::Measured<std::int64_t>::of(0);
     r.rows.push_back(measured);
@@ -53,7 +53,7 @@ struct Fixture {
 
 TEST_CASE_FIXTURE(Fixture, "predicted values are those of count, closed form and engine") {
   const Comparison table = compare(settings, "flash_v2", run, {});
-  CHECK(row(table, "SM read").predicted.value == static_cast<double>(run.count.sm.sector_read));
+  CHECK(row(table, "SM read").predicted.value == static_cast<double>(run.count.value->sm.sector_read));
   CHECK(row(table, "HBM read").predicted.value == static_cast<double>(prediction.hbm.read));
   CHECK(row(table, "HBM write").predicted.value ==
         static_cast<double>(prediction.hbm.write + prediction.hbm_dirty_bytes));

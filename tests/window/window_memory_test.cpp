@@ -12,13 +12,13 @@ using namespace flashscope::viz;
 namespace {
 
 struct Folder {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / "flashscope-memory-test";
+  std::filesystem::path folder = std::filesystem::temp_directory_path() / "flashscope-memory-test";
   Folder() {
-    std::filesystem::remove_all(path);
-    std::filesystem::create_directories(path);
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
   }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string file(const std::string& name) const { return (path / name).string(); }
+  ~Folder() { std::filesystem::remove_all(folder); }
+  std::string file(const std::string& name) const { return (folder / name).string(); }
 };
 
 }  // namespace

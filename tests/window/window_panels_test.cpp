@@ -53,11 +53,13 @@ struct Desk {
 
   /// Moves the mouse over the window until the widget of this name is under it.
   bool hover(const char* window_name, const char* widget) {
+    frame();
     const ImGuiWindow* window = ImGui::FindWindowByName(window_name);
     if (!window) return false;
     const ImGuiID id = ImHashStr(widget, 0, window->ID);
     for (float y = window->Pos.y + 4; y < window->Pos.y + window->Size.y; y += 7)
-      for (float x = window->Pos.x + 12; x < window->Pos.x + window->Size.x; x += window_name[0] == 't' ? 14.0f : 60.0f) {
+      for (float x = window->Pos.x + 12; x < window->Pos.x + window->Size.x;
+           x += window_name[0] == 't' ? 14.0f : 60.0f) {
         ImGui::GetIO().MousePos = {x, y};
         frame();
         if (ImGui::GetCurrentContext()->HoveredId == id) return true;
@@ -95,8 +97,14 @@ struct Desk {
 TEST_CASE_FIXTURE(Desk, "any size draws without a crash, also none at all, and the state stays") {
   state.playback.t = results.duration / 2;
   const Playback before = state.playback;
-  for (const auto& [w, h] : {std::pair{1280.0f, 720.0f}, {0.0f, 0.0f}, {640.0f, 0.0f}, {0.0f, 480.0f}, {1.0f, 1.0f},
-                             {320.0f, 200.0f}, {5000.0f, 300.0f}, {1280.0f, 720.0f}}) {
+  for (const auto& [w, h] : {std::pair{1280.0f, 720.0f},
+                             {0.0f, 0.0f},
+                             {640.0f, 0.0f},
+                             {0.0f, 480.0f},
+                             {1.0f, 1.0f},
+                             {320.0f, 200.0f},
+                             {5000.0f, 300.0f},
+                             {1280.0f, 720.0f}}) {
     width = w;
     height = h;
     for (int n = 0; n < 5; ++n) frame();
@@ -110,7 +118,11 @@ TEST_CASE_FIXTURE(Desk, "typed numbers are clamped before they are used") {
     const char* text;
     int least, most;
   };
-  for (const Try& t : {Try{"-5", 1, 1}, {"0", 1, 1}, {"1000000000", 65536, 65536}, {"1e9", 1, 65536}, {"nan", 1, 65536},
+  for (const Try& t : {Try{"-5", 1, 1},
+                       {"0", 1, 1},
+                       {"1000000000", 65536, 65536},
+                       {"1e9", 1, 65536},
+                       {"nan", 1, 65536},
                        {"777", 777, 777}}) {
     CAPTURE(t.text);
     type("##seqlen N", t.text);

@@ -114,7 +114,7 @@ TEST_CASE("a tile that fits no SM is an error in words, on that side only") {
   CHECK_FALSE(results.whole[1]->prediction.reason.empty());
 }
 
-TEST_CASE("a very long run asks first, and a session with work under way ends at once") {
+TEST_CASE("a very long run asks first: formulas are there, the rest says what to press") {
   Session session({load_machine("nvidia-h200")}, {});
   Settings s;
   s.problem.seqlen_q = s.problem.seqlen_k = 65536;
@@ -123,9 +123,32 @@ TEST_CASE("a very long run asks first, and a session with work under way ends at
   session.request(s);
   const Results& results = session.wait();
   CHECK(results.asks_first);
+  CHECK(results.progress == 1);
   REQUIRE(results.whole[1]);
+  CHECK(results.whole[1]->closed_form.sm_read_bytes > 0);
+  CHECK_FALSE(results.whole[1]->count.value);
   CHECK_FALSE(results.whole[1]->prediction.value);
-  session.confirm();
+  CHECK(results.whole[1]->prediction.reason.find("Simulate") != std::string::npos);
+  CHECK(results.stage[0]);
+}
+
+TEST_CASE("what is under way stops when it is cancelled, when settings change, and at the end") {
+  const auto started = std::chrono::steady_clock::now();
+  {
+    Session session({load_machine("nvidia-h200")}, {});
+    Settings s;
+    s.problem.seqlen_q = s.problem.seqlen_k = 16384;
+    s.problem.heads = s.problem.kv_heads = 64;
+    session.request(s);
+    s.problem.causal = true;
+    session.request(s);
+    session.cancel();
+    const Results& results = session.wait();
+    CHECK(results.progress == 1);
+    s.problem.causal = false;
+    session.request(s);
+  }
+  CHECK(std::chrono::steady_clock::now() - started < std::chrono::seconds(60));
 }
 
 TEST_CASE("an unknown GPU is named") {
@@ -137,8 +160,9 @@ TEST_CASE("an unknown GPU is named") {
 }
 
 TEST_CASE("arguments: problem options, pictures, and refusals that name option and range") {
-  const char* good[] = {"flashscope-window", "--seqlen", "1024", "--heads", "4",    "--causal", "--dark", "--render",
-                        "out.png",           "--size",   "640x480", "--t",  "0.25", "--left",   "flash_v1"};
+  const char* good[] = {"flashscope-window", "--seqlen", "1024",     "--heads", "4",
+                        "--causal",          "--dark",   "--render", "out.png", "--size",
+                        "640x480",           "--t",      "0.25",     "--left",  "flash_v1"};
   const Arguments a = parse_arguments(static_cast<int>(std::size(good)), good);
   CHECK(a.state.settings.problem.seqlen_k == 1024);
   CHECK(a.state.settings.problem.kv_heads == 4);
@@ -148,8 +172,13 @@ TEST_CASE("arguments: problem options, pictures, and refusals that name option a
   REQUIRE(a.render);
   CHECK(a.render->width == 640);
   CHECK(a.render->at == 0.25);
-  for (const auto& [option, value] : {std::pair{"--size", "0x0"}, {"--size", "640"}, {"--t", "nan"}, {"--t", "2"},
-                                      {"--scale", "0"}, {"--seqlen", "12abc"}, {"--left", "nonsense"}}) {
+  for (const auto& [option, value] : {std::pair{"--size", "0x0"},
+                                      {"--size", "640"},
+                                      {"--t", "nan"},
+                                      {"--t", "2"},
+                                      {"--scale", "0"},
+                                      {"--seqlen", "12abc"},
+                                      {"--left", "nonsense"}}) {
     const char* bad[] = {"flashscope-window", option, value};
     CAPTURE(option);
     CAPTURE(value);

@@ -22,7 +22,8 @@ void set_size(RenderOptions& render, const std::string& text) {
 double number_between(const std::string& option, const std::string& text, double lo, double hi) {
   const double value = parse_number(option, text);
   if (!(value >= lo && value <= hi))
-    throw Error(ErrorKind::usage, option + ": " + text + " is outside " + std::to_string(lo) + " … " + std::to_string(hi));
+    throw Error(ErrorKind::usage,
+                option + ": " + text + " is outside " + std::to_string(lo) + " … " + std::to_string(hi));
   return value;
 }
 
@@ -45,9 +46,11 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   };
   add_value(app, "--left", "NAME", "algorithm on the left (three_pass)", algorithm(0));
   add_value(app, "--right", "NAME", "algorithm on the right (flash_v2)", algorithm(1));
-  app.add_flag_callback("--dark", [&state] { state.theme = Theme::dark; }, "light text on a dark ground");
+  app.add_flag_callback(
+      "--dark", [&state] { state.theme = Theme::dark; }, "light text on a dark ground");
   add_text(app, "--render", "FILE", "draw one picture to a PNG, without a display", render.path);
-  add_value(app, "--size", "WxH", "of the picture (1280x720)", [&](const std::string& text) { set_size(render, text); });
+  add_value(app, "--size", "WxH", "of the picture (1280x720)",
+            [&](const std::string& text) { set_size(render, text); });
   add_value(app, "--t", "0 … 1", "when: share of the longer run (0.5)",
             [&](const std::string& text) { render.at = number_between("--t", text, 0, 1); });
   add_value(app, "--scale", "0.25 … 8", "pixels per unit (from the size)",

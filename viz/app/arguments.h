@@ -8,10 +8,10 @@
 namespace flashscope::viz {
 
 struct RenderOptions {
-  std::string path;          // of the PNG
+  std::string path;  // of the PNG
   int width = 1280, height = 720;
-  double scale = 0;          // 0: from the size
-  double at = 0.5;           // share of the longer run
+  double scale = 0;  // 0: from the size
+  double at = 0.5;   // share of the longer run
 };
 
 struct Arguments {

@@ -24,11 +24,13 @@ std::vector<Machine> known_machines(const std::string& chosen) {
 
 std::vector<Recording> shipped_recordings() {
   std::vector<Recording> recordings;
-  for (const std::string& name : recording_names()) try {
+  for (const std::string& name : recording_names()) {
+    try {
       recordings.push_back(shipped_recording(name));
     } catch (const Error& error) {  // one bad file must not close the window; its rows are then "unavailable"
       std::fprintf(stderr, "flashscope-window: %s\n", error.what());
     }
+  }
   return recordings;
 }
 
@@ -40,8 +42,9 @@ void render(const Arguments& arguments, std::vector<Machine> machines, std::vect
   const Results& results = session.wait();
   state.playback = scrub(state.playback, static_cast<Picoseconds>(options.at * static_cast<double>(results.duration)),
                          results.duration);
-  const float scale = options.scale > 0 ? static_cast<float>(options.scale)
-                                        : scale_for(static_cast<float>(options.width), static_cast<float>(options.height));
+  const float scale = options.scale > 0
+                          ? static_cast<float>(options.scale)
+                          : scale_for(static_cast<float>(options.width), static_cast<float>(options.height));
   Offscreen offscreen(options.width, options.height, scale);
   write_png(options.path, offscreen.draw(state, session, results));
 }

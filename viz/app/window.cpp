@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <thread>
 
 #include "sim/error.h"
 #include "viz/app/keys.h"
@@ -28,8 +29,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kFrameSeconds = 1.0 / 60;   // at most this many frames while playing, also without a vertical sync
-constexpr int kFramesAfterEvent = 3;         // ImGui settles hovers and popups over the frames that follow an event
+constexpr double kFrameSeconds = 1.0 / 60;  // at most this many frames while playing, also without a vertical sync
+constexpr int kFramesAfterEvent = 3;        // ImGui settles hovers and popups over the frames that follow an event
 constexpr auto kNoticeTime = std::chrono::seconds(10);
 
 std::string glfw_error_text;  // GLFW reports through a callback without user data
@@ -241,7 +242,9 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
   int frames_due = kFramesAfterEvent;
   while (!window.wants_to_close()) {
     // 1. Wait: for the next frame's time while something moves, else for an event.
-    const auto seconds_until = [](Clock::time_point t) { return std::chrono::duration<double>(t - Clock::now()).count(); };
+    const auto seconds_until = [](Clock::time_point t) {
+      return std::chrono::duration<double>(t - Clock::now()).count();
+    };
     if (state.playback.playing || frames_due > 0)
       glfwWaitEventsTimeout(std::max(0.001, kFrameSeconds + seconds_until(last)));
     else if (notice.empty())
@@ -295,6 +298,10 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     if (frame.cancel) session.cancel();
   }
   save_window_memory(memory_path, {window.is_minimised() ? memory.place : window.place(), state.theme});
+  // A count of many millions of tiles cannot be interrupted; closing the window does not wait for it.
+  session.cancel();
+  for (int n = 0; n < 20 && session.is_working(); ++n) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  if (session.is_working()) std::_Exit(0);
 }
 
 }  // namespace flashscope::viz

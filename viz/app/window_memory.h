@@ -1,5 +1,5 @@
-// What the window remembers between starts: where it was and which theme. Kept in the user's configuration folder, never
-// in the current directory.
+// What the window remembers between starts: where it was and which theme. Kept in the user's configuration folder,
+// never in the current directory.
 #pragma once
 #include <optional>
 #include <string>
@@ -23,7 +23,8 @@ struct WindowMemory {
 /// $XDG_CONFIG_HOME/flashscope/window.txt, or below $HOME/.config; "" when neither is set.
 std::string window_memory_path();
 
-/// What was remembered; nothing at the first start. A file that cannot be understood is kept as *.bak and told in `notice`.
+/// What was remembered; nothing at the first start. A file that cannot be understood is kept as *.bak and told in
+/// `notice`.
 WindowMemory load_window_memory(const std::string& path, std::string& notice);
 /// Returns a notice when it could not be kept, else "". A place without an area is not kept.
 std::string save_window_memory(const std::string& path, const WindowMemory& memory);

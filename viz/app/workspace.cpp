@@ -1,6 +1,7 @@
 #include "viz/app/workspace.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "viz/core/text.h"
 #include "viz/panels/panels.h"
@@ -19,7 +20,7 @@ std::string stage_caption(const Results& results) {
   if (drawn.seqlen_q < whole.seqlen_q)
     text += "the first " + grouped(drawn.seqlen_q) + " of " + grouped(whole.seqlen_q) + " rows";
   else
-    text += "all " + grouped(drawn.seqlen_q) + " rows";
+    text += drawn.seqlen_q == 1 ? "one row" : "all " + grouped(drawn.seqlen_q) + " rows";
   text += ". Tiles " + std::to_string(results.settings.tile.br) + " × " + std::to_string(results.settings.tile.bc) +
           ", one clock for both.";
   if (results.stage[0])
@@ -36,22 +37,24 @@ FrameResult draw_workspace(const Ui& ui, const Rect& window, const AppState& sta
   result.state = state;
   if (window.empty()) return result;
 
-  const float gap = ui.px(6);
-  const float bottom_h = std::min(ui.px(134), window.h * 0.3f);
+  // Whole pixels, so that neighbours meet.
+  const auto whole = [](float length) { return std::floor(length); };
+  const float gap = std::max(1.0f, whole(ui.px(6)));
+  const float bottom_h = whole(std::min(ui.px(134), window.h * 0.3f));
   const float top_h = window.h - bottom_h - gap;
-  const float left_w = ui.px(190), right_w = ui.px(300);
-  const float caption_h = ui.px(22);
+  const float left_w = whole(ui.px(190)), right_w = whole(ui.px(300));
+  const float caption_h = whole(ui.px(22));
   const float center_x = window.x + left_w + gap;
   const float center_w = window.w - left_w - right_w - 2 * gap;
-  const float stage_w = (center_w - gap) / 2;
+  const float stage_w = whole((center_w - gap) / 2);
 
   ImGui::GetBackgroundDrawList()->AddRectFilled({window.x, window.y}, {window.right(), window.bottom()},
                                                 ui.colors->window);
   controls_panel(ui, {window.x, window.y, left_w, top_h}, result.state, session.machines());
 
   const std::string caption = notice.empty() ? stage_caption(results) : notice;
-  draw_text(ui, ImGui::GetBackgroundDrawList(), ui.fonts.small, center_x + ui.px(4), window.y + ui.px(4), center_w - ui.px(8),
-            notice.empty() ? ui.colors->text_dim : ui.colors->warning, caption);
+  draw_text(ui, ImGui::GetBackgroundDrawList(), ui.fonts.small, center_x + ui.px(4), window.y + ui.px(4),
+            center_w - ui.px(8), notice.empty() ? ui.colors->text_dim : ui.colors->warning, caption);
   static const char* names[] = {"stage 0", "stage 1"};
   for (std::size_t which = 0; which < 2; ++which) {
     const Rect area = {center_x + static_cast<float>(which) * (stage_w + gap), window.y + caption_h, stage_w,
@@ -67,8 +70,8 @@ FrameResult draw_workspace(const Ui& ui, const Rect& window, const AppState& sta
   std::vector<Comparison> comparisons;
   for (std::size_t which = 0; which < 2; ++which)
     if (results.whole[which])
-      comparisons.push_back(compare(results.settings, results.settings.algorithms[which], *results.whole[which],
-                                    session.recordings()));
+      comparisons.push_back(
+          compare(results.settings, results.settings.algorithms[which], *results.whole[which], session.recordings()));
   const Request request =
       comparison_panel(ui, {window.right() - right_w, window.y, right_w, top_h}, results, comparisons);
   result.confirm = request == Request::confirm;

@@ -10,9 +10,9 @@ namespace flashscope::viz {
 
 /// What a frame leads to.
 struct FrameResult {
-  AppState state;            // after what the user did in this frame
-  bool confirm = false;      // run the whole problem however long it takes
-  bool cancel = false;       // stop what is under way
+  AppState state;        // after what the user did in this frame
+  bool confirm = false;  // run the whole problem however long it takes
+  bool cancel = false;   // stop what is under way
 };
 
 /// Draws between ImGui::NewFrame() and ImGui::Render(). `notice` is shown at the bottom when not empty.

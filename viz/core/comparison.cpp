@@ -11,10 +11,10 @@ Measured<double> as_double(const Measured<std::int64_t>& m) {
   return m.value ? Measured<double>::of(static_cast<double>(*m.value)) : Measured<double>::unavailable(m.reason);
 }
 
-template <class F>
-Measured<double> from(const Measured<Prediction>& prediction, F value) {
-  return prediction.value ? Measured<double>::of(static_cast<double>(value(*prediction.value)))
-                          : Measured<double>::unavailable(prediction.reason);
+template <class T, class F>
+Measured<double> from(const Measured<T>& whole, F part) {
+  return whole.value ? Measured<double>::of(static_cast<double>(part(*whole.value)))
+                     : Measured<double>::unavailable(whole.reason);
 }
 
 }  // namespace
@@ -33,8 +33,9 @@ Comparison compare(const Settings& settings, const std::string& algorithm, const
   for (const Recording& recording : recordings) {
     if (recording.machine != settings.gpu) continue;
     row = find_row(recording, settings.problem, algorithm, settings.tile, settings.start);
-    table.measured_from = row ? "recorded on " + recording.gpu + ", " + recording.date
-                              : "unavailable: the recording of " + recording.gpu + " has no row for this problem and tile";
+    table.measured_from =
+        row ? "recorded on " + recording.gpu + ", " + recording.date
+            : "unavailable: the recording of " + recording.gpu + " has no row for this problem and tile";
     if (row) break;
   }
   table.has_measurement = row != nullptr;
@@ -46,10 +47,10 @@ Comparison compare(const Settings& settings, const std::string& algorithm, const
   using M = kernels::Measurement;
   using Kind = ComparisonRow::Kind;
   table.rows = {
-      {"SM read", Kind::bytes, bytes(run.count.sm.sector_read), measured(&M::sm_read_bytes),
-       "from L2 to the SMs, in whole 32-byte sectors"},
-      {"SM write", Kind::bytes, bytes(run.count.sm.sector_write), measured(&M::sm_write_bytes),
-       "from the SMs to L2, in whole 32-byte sectors"},
+      {"SM read", Kind::bytes, from(run.count, [](const KernelCount& c) { return c.sm.sector_read; }),
+       measured(&M::sm_read_bytes), "from L2 to the SMs, in whole 32-byte sectors"},
+      {"SM write", Kind::bytes, from(run.count, [](const KernelCount& c) { return c.sm.sector_write; }),
+       measured(&M::sm_write_bytes), "from the SMs to L2, in whole 32-byte sectors"},
       {"HBM read", Kind::bytes, from(run.prediction, [](const Prediction& p) { return p.hbm.read; }),
        measured(&M::hbm_read_bytes), "what L2 did not hold"},
       {"HBM write", Kind::bytes,

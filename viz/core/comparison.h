@@ -17,7 +17,7 @@ struct ComparisonRow {
   Kind kind = Kind::bytes;
   kernels::Measured<double> predicted;  // bytes, or µs
   kernels::Measured<double> measured;
-  std::string note;                     // what exactly is compared, and why the two may differ
+  std::string note;  // what exactly is compared, and why the two may differ
 
   /// predicted / measured; nothing where one is missing or the measured value is 0.
   std::optional<double> ratio() const;
@@ -30,9 +30,9 @@ struct Comparison {
   std::vector<ComparisonRow> rows;
 };
 
-/// What one algorithm's whole run is known to do. Counts come at once, HBM bytes and time when the timed run ends.
+/// What one algorithm's whole run is known to do. Formulas come at once, HBM bytes and time when the timed run ends.
 struct WholeRun {
-  KernelCount count;
+  kernels::Measured<KernelCount> count;
   ClosedForm closed_form;
   std::int64_t compulsory_bytes = 0;
   kernels::Measured<Prediction> prediction;

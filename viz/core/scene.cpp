@@ -108,6 +108,7 @@ class CtaFollower {
       scores_are_read = scores_are_read || op == Op::online_softmax || op == Op::weighted_sum;
     }
     m_view.has_acc = m_view.acc_total > 0;
+    m_view.has_smem = trace.schedule().kernels()[static_cast<std::size_t>(now.kernel)].resources.smem_bytes > 0;
     m_scores_in_registers = !scores_are_read;  // nobody else reads them: they wait where they were computed
     for (const OpSpan* span = first; span != last && span->begin <= t; ++span) follow(*span, t);
     m_view.slot = now.slot;
@@ -193,7 +194,10 @@ class CtaFollower {
   }
   void use(std::initializer_list<Tensor> tensors, bool current) {
     for (Tensor tensor : tensors)
-      if (HeldTile* tile = held(tensor)) tile->in_use = current;
+      if (HeldTile* tile = held(tensor)) {
+        tile->in_use = current;
+        tile->spent = tile->spent && !current;  // flash_v1 comes back to its K and V
+      }
   }
   void spend(Tensor tensor) {
     if (HeldTile* tile = held(tensor)) tile->spent = true;

@@ -36,10 +36,10 @@ struct TileMap {
 /// A tile held by a CTA.
 struct HeldTile {
   Tensor tensor = Tensor::Q;
-  std::string name;        // "K[3]", "S[2,5]", "P[2,:]"
-  double filled = 1;       // share that has arrived
-  bool in_use = false;     // read or written by the operation under way
-  bool spent = false;      // the last operation that reads it has ended
+  std::string name;     // "K[3]", "S[2,5]", "P[2,:]"
+  double filled = 1;    // share that has arrived
+  bool in_use = false;  // read or written by the operation under way
+  bool spent = false;   // the last operation that reads it has ended
   bool in_registers = false;
   bool operator==(const HeldTile&) const = default;
 };
@@ -51,15 +51,16 @@ struct CtaView {
   int head = 0, i = 0, j = 0;
   Op op = Op::barrier;
   Reason reason = Reason::idle;
-  std::string doing;             // "S = Q·Kᵀ", "load K[3]"
-  double progress = 0;           // of the operation
-  std::vector<HeldTile> tiles;   // in the order in which they came
-  bool has_acc = false;          // this CTA accumulates
-  double acc_done = 0;           // key tiles added to acc, the one under way in part …
-  int acc_total = 0;             // … of all that it will add
-  bool has_rows = false;         // this CTA keeps m and l
-  int rows_updates = 0;          // how often m and l were brought up to date, and …
-  double rows_progress = 0;      // … the share of the rows that the update under way has reached
+  std::string doing;            // "S = Q·Kᵀ", "load K[3]"
+  double progress = 0;          // of the operation
+  std::vector<HeldTile> tiles;  // in the order in which they came
+  bool has_smem = true;         // false: it keeps nothing there, operands come straight through L1
+  bool has_acc = false;         // this CTA accumulates
+  double acc_done = 0;          // key tiles added to acc, the one under way in part …
+  int acc_total = 0;            // … of all that it will add
+  bool has_rows = false;        // this CTA keeps m and l
+  int rows_updates = 0;         // how often m and l were brought up to date, and …
+  double rows_progress = 0;     // … the share of the rows that the update under way has reached
   bool operator==(const CtaView&) const = default;
 };
 
@@ -72,18 +73,18 @@ struct SmView {
 /// A tile on a link, for the SMs in view.
 struct TileInFlight {
   Tensor tensor = Tensor::Q;
-  int row = 0, col = 0;      // the first tile of the region, in its map
-  bool drawn_head = false;   // it belongs to the head whose maps are drawn
+  int row = 0, col = 0;     // the first tile of the region, in its map
+  bool drawn_head = false;  // it belongs to the head whose maps are drawn
   int sm = 0, slot = 0;
   bool store = false;
-  bool from_hbm = false;     // load: at least a part was not in L2
+  bool from_hbm = false;  // load: at least a part was not in L2
   double progress = 0;
   bool operator==(const TileInFlight&) const = default;
 };
 
 /// All traffic of a link, not only that of the SMs in view.
 struct LinkView {
-  double gb_per_s = 0;   // what the machine offers
+  double gb_per_s = 0;    // what the machine offers
   double used_share = 0;  // of it, now; at most 1
   bool operator==(const LinkView&) const = default;
 };

@@ -90,6 +90,11 @@ const Results& Session::poll() {
   return m_polled;
 }
 
+bool Session::is_working() {
+  const std::lock_guard lock(m_mutex);
+  return m_working;
+}
+
 const Results& Session::wait() {
   {
     std::unique_lock lock(m_mutex);
@@ -105,8 +110,10 @@ void Session::work() {
     std::uint64_t generation = 0;
     {
       std::unique_lock lock(m_mutex);
+      m_working = false;
       m_changed.wait(lock, [this] { return m_stop || m_finished != m_generation; });
       if (m_stop) return;
+      m_working = true;
       if (!m_wanted) {
         m_finished = m_generation;
         continue;
@@ -151,8 +158,8 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
   };
   Results results;
   results.settings = settings;
-  const auto machine = std::find_if(m_machines.begin(), m_machines.end(),
-                                    [&](const Machine& m) { return m.name == settings.gpu; });
+  const auto machine =
+      std::find_if(m_machines.begin(), m_machines.end(), [&](const Machine& m) { return m.name == settings.gpu; });
   if (machine == m_machines.end()) {
     results.errors.fill("--gpu: '" + settings.gpu + "' is not one of the machine descriptions");
     publish_or_leave(results);
@@ -181,28 +188,25 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
   }
   merge_clocks(results);
 
+  // Small tiles over a long sequence take minutes even to count: those wait for a button.
+  const Settings& st = settings;
+  const std::int64_t tiles =
+      std::int64_t{num_tiles(st.problem.seqlen_q, st.tile.br)} * num_tiles(st.problem.seqlen_k, st.tile.bc);
+  const bool asks = tiles > kAskAboveTiles && !confirmed;
+  const std::string reason = asks ? "a long run: press “Simulate the whole problem”" : "simulating …";
   std::array<std::unique_ptr<Schedule>, 2> schedules;
-  std::int64_t ops = 0;
-  for (std::size_t which = 0; which < 2; ++which) {
+  for (std::size_t which = 0; which < 2; ++which)
     guarded(results.errors[which], [&] {
-      schedules[which] = make_schedule(settings.algorithms[which], settings.problem, settings.tile);
-      results.whole[which] = WholeRun{count(*schedules[which]).total, schedules[which]->closed_form(),
-                                      compulsory_bytes(settings.problem),
-                                      kernels::Measured<Prediction>::unavailable("simulating …")};
-      // The engine simulates some heads of a large problem: it is long when a single head is.
-      ops += results.whole[which]->count.ops / settings.problem.num_heads();
+      schedules[which] = make_schedule(st.algorithms[which], st.problem, st.tile);
+      results.whole[which] =
+          WholeRun{kernels::Measured<KernelCount>::unavailable(reason), schedules[which]->closed_form(),
+                   compulsory_bytes(st.problem), kernels::Measured<Prediction>::unavailable(reason)};
+      if (!asks) results.whole[which]->count = kernels::Measured<KernelCount>::of(count(*schedules[which]).total);
     });
-  }
-  results.progress = 0;
-  if (ops > kAskAboveOps && !confirmed) {
-    for (auto& run : results.whole)
-      if (run) run->prediction = kernels::Measured<Prediction>::unavailable("a long run: press “Simulate”");
-    results.asks_first = true;
-    results.progress = 1;
-    publish_or_leave(results);
-    return;
-  }
+  results.asks_first = asks;
+  results.progress = asks ? 1 : 0;
   publish_or_leave(results);
+  if (asks) return;
 
   for (std::size_t which = 0; which < 2; ++which) {
     if (!results.whole[which]) continue;

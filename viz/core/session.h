@@ -1,5 +1,5 @@
-// From settings to results, beside the frame loop: one worker thread runs the stage problem, then the whole problem, and
-// drops both as soon as the settings change. The window never waits for it.
+// From settings to results, beside the frame loop: one worker thread runs the stage problem, then the whole problem,
+// and drops both as soon as the settings change. The window never waits for it.
 #pragma once
 #include <array>
 #include <condition_variable>
@@ -24,17 +24,17 @@ struct Results {
   std::array<std::shared_ptr<const StageTrace>, 2> stage;
   std::array<std::string, 2> errors;  // why a stage is absent, for the banner
   std::array<std::optional<WholeRun>, 2> whole;
-  Picoseconds duration = 0;               // of the longer stage run
-  std::vector<Picoseconds> boundaries;    // of both, sorted: what stepping visits
-  std::vector<Picoseconds> stalls;        // of both, sorted
-  double progress = 1;                    // of the whole-problem runs; 1: nothing under way
-  bool asks_first = false;                // the timed run of the whole problem is long and waits for confirmation
+  Picoseconds duration = 0;             // of the longer stage run
+  std::vector<Picoseconds> boundaries;  // of both, sorted: what stepping visits
+  std::vector<Picoseconds> stalls;      // of both, sorted
+  double progress = 1;                  // of the whole-problem runs; 1: nothing under way
+  bool asks_first = false;              // the timed run of the whole problem is long and waits for confirmation
 };
 
-/// Tile operations of one run that the stage records at most, and those of one head above which a timed run waits for
-/// confirmation.
+/// Tile operations of one run that the stage records at most.
 inline constexpr std::int64_t kMaxStageOps = 60'000;
-inline constexpr std::int64_t kAskAboveOps = 40'000'000;
+/// Tiles of one head's scores above which the whole problem is counted and timed only on request.
+inline constexpr std::int64_t kAskAboveTiles = 4'000'000;
 
 class Session {
  public:
@@ -55,6 +55,8 @@ class Session {
   void cancel();
   /// The latest results; the old ones stay until the first part of the new is there.
   const Results& poll();
+  /// True while the worker computes, also when what it computes is no longer wanted.
+  bool is_working();
   /// Blocks until nothing is under way (for programs without a frame loop).
   const Results& wait();
 
@@ -75,6 +77,7 @@ class Session {
   std::uint64_t m_generation = 0;  // of the wanted settings; a job of an older one stops
   std::uint64_t m_finished = 0;
   bool m_stop = false;
+  bool m_working = false;
   Results m_latest;
   bool m_fresh = false;
 

@@ -42,20 +42,24 @@ AttentionProblem stage_problem(const Settings& settings, std::int64_t max_ops) {
   p.batch = 1;
   p.seqlen_q = std::min(p.seqlen_q, settings.stage_seqlen);
   p.seqlen_k = std::min(p.seqlen_k, settings.stage_seqlen);
-  const auto fits = [&] {
-    for (const std::string& name : settings.algorithms)
-      if (count(*make_schedule(name, p, settings.tile)).total.ops > max_ops) return false;
-    return true;
+  const int all_kv_heads = p.kv_heads;
+  p.kv_heads = 1;
+  p.heads = group;
+  const auto tiles = [&] {  // a bound that costs nothing, before anything is counted
+    return std::int64_t{num_tiles(p.seqlen_q, settings.tile.br)} * num_tiles(p.seqlen_k, settings.tile.bc) * group;
   };
-  // Fewer heads first, then shorter sequences: a head looks the same whichever it is.
-  while (p.kv_heads > 1 && !fits()) {
-    p.kv_heads = (p.kv_heads + 1) / 2;
-    p.heads = p.kv_heads * group;
-  }
-  while (std::max(p.seqlen_q, p.seqlen_k) > 1 && !fits()) {
+  const auto ops = [&] {  // of one group of heads
+    std::int64_t most = 1;
+    for (const std::string& name : settings.algorithms)
+      most = std::max(most, count(*make_schedule(name, p, settings.tile)).total.ops);
+    return most;
+  };
+  while (std::max(p.seqlen_q, p.seqlen_k) > 1 && (tiles() > max_ops || ops() > max_ops)) {
     p.seqlen_q = (p.seqlen_q + 1) / 2;
     p.seqlen_k = (p.seqlen_k + 1) / 2;
   }
+  p.kv_heads = static_cast<int>(std::clamp<std::int64_t>(max_ops / ops(), 1, all_kv_heads));
+  p.heads = p.kv_heads * group;
   return p;
 }
 

@@ -51,13 +51,13 @@ bool is_wait(Reason reason) {
 }
 
 StageTrace::StageTrace(std::shared_ptr<const Schedule> schedule, const Machine& machine, Start start,
-                       Prediction prediction, std::vector<OpSpan> spans)
+                       Prediction prediction, const std::vector<OpSpan>& spans, const std::vector<OpSpan>& before)
     : m_schedule(std::move(schedule)),
       m_machine(machine),
       m_prediction(std::move(prediction)),
       m_closed_form(m_schedule->closed_form()) {
   make_grids();
-  replay_cache(spans, start);
+  replay_cache(before, spans, start);
 
   // Sort spans and what they moved together.
   std::vector<std::size_t> order(spans.size());
@@ -106,7 +106,7 @@ void StageTrace::make_grids() {
 
 /// The trace says how many bytes each load missed; which tiles L2 held meanwhile, and what it wrote back, follows from
 /// running the engine's own cache over the same accesses in the same order.
-void StageTrace::replay_cache(const std::vector<OpSpan>& recorded, Start start) {
+void StageTrace::replay_cache(const std::vector<OpSpan>& before, const std::vector<OpSpan>& recorded, Start start) {
   const int partitions = static_cast<int>(m_machine.l2_partitions.value);
   L2Cache cache = l2_of(m_machine);
   const BlockMap blocks(*m_schedule);
@@ -135,11 +135,11 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& recorded, Start start) 
       it = cache.holds(it->block) ? std::next(it) : leave(it, t);
   };
 
-  m_moved_by.resize(recorded.size());
-  const auto pass = [&](bool keep) {
+  const auto pass = [&](const std::vector<OpSpan>& spans) {
+    m_moved_by.assign(spans.size(), {});
     int kernel = 0;
-    for (std::size_t n = 0; n < recorded.size(); ++n) {
-      const OpSpan& span = recorded[n];
+    for (std::size_t n = 0; n < spans.size(); ++n) {
+      const OpSpan& span = spans[n];
       if (span.kernel != kernel) {
         kernel = span.kernel;
         if (start == Start::cold_each_kernel) {
@@ -149,7 +149,6 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& recorded, Start start) 
       }
       if (!moves(span.op)) continue;
       Moved& moved = m_moved_by[n];
-      moved = {};
       const BlockMap::Region region = blocks.region_of(span.op);
       const std::int64_t fill_bytes = span.op.fill_bytes / std::max(1, region.down * region.across);
       for (int r = 0; r < region.down; ++r)
@@ -181,12 +180,13 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& recorded, Start start) 
       });
       sweep(span.begin);
     }
-    if (keep) return;
-    for (Resident& resident : residents) resident.since = 0;  // warm: held from the start
-    for (auto& entries : residency) entries.clear();
   };
-  if (start == Start::warm) pass(false);
-  pass(true);
+  if (!before.empty()) {
+    pass(before);
+    for (Resident& resident : residents) resident.since = 0;  // held from the start
+    for (auto& entries : residency) entries.clear();
+  }
+  pass(recorded);
   while (!residents.empty()) leave(residents.begin(), m_prediction.time + 1);
   for (std::size_t g = 0; g < m_grids.size(); ++g)
     m_residency.emplace_back(m_grids[g].cells(), std::move(residency[g]));
@@ -289,14 +289,22 @@ std::shared_ptr<const StageTrace> trace_stage(const std::string& algorithm, cons
                                               TileShape tile, const Machine& machine, Start start,
                                               const std::function<bool(double)>& progress) {
   std::shared_ptr<const Schedule> schedule = make_schedule(algorithm, problem, tile);
-  TraceRecorder recorder(static_cast<int>(machine.num_sms.value), std::int64_t{1} << 24);
+  constexpr std::int64_t kAll = std::int64_t{1} << 40;
+  const int num_sms = static_cast<int>(machine.num_sms.value);
   RunOptions options;
+  options.progress = progress;
+  options.op_budget = kAll;  // every CTA, none continued from others
+  // A warm run starts from what a cold one leaves.
+  TraceRecorder before(num_sms, kAll), recorder(num_sms, kAll);
+  if (start == Start::warm) {
+    options.trace = &before;
+    simulate(*schedule, machine, options);
+  }
   options.start = start;
   options.trace = &recorder;
-  options.progress = progress;
   Prediction prediction = simulate(*schedule, machine, options);
   return std::make_shared<const StageTrace>(std::move(schedule), machine, start, std::move(prediction),
-                                            recorder.spans());
+                                            recorder.spans(), before.spans());
 }
 
 }  // namespace flashscope::viz

@@ -60,10 +60,10 @@ struct SlotTrack {
 
 class StageTrace {
  public:
-  /// `spans` are those of the whole run, in the order in which the engine recorded them. Throws Error(internal) when
-  /// they do not add up to the prediction.
+  /// `spans` are those of the whole run, in the order in which the engine recorded them; `before`: those of the run
+  /// whose L2 a warm start finds. Throws Error(internal) when they do not add up to the prediction.
   StageTrace(std::shared_ptr<const Schedule> schedule, const Machine& machine, Start start, Prediction prediction,
-             std::vector<OpSpan> spans);
+             const std::vector<OpSpan>& spans, const std::vector<OpSpan>& before = {});
 
   const Schedule& schedule() const { return *m_schedule; }
   const Machine& machine() const { return m_machine; }
@@ -96,7 +96,9 @@ class StageTrace {
   Moved moved_until(Picoseconds t) const;
   Moved moved_in_all() const { return m_moved.empty() ? Moved{} : m_moved.back(); }
   /// Bytes that the span writes to HBM because L2 had to make room.
-  const Moved& moved_by(const OpSpan& span) const { return m_moved_by[static_cast<std::size_t>(&span - m_spans.data())]; }
+  const Moved& moved_by(const OpSpan& span) const {
+    return m_moved_by[static_cast<std::size_t>(&span - m_spans.data())];
+  }
 
   /// Sorted times at which a span of SM 0 begins or ends: what stepping visits.
   const std::vector<Picoseconds>& boundaries() const { return m_boundaries; }
@@ -105,7 +107,7 @@ class StageTrace {
 
  private:
   void make_grids();
-  void replay_cache(const std::vector<OpSpan>& recorded, Start start);
+  void replay_cache(const std::vector<OpSpan>& before, const std::vector<OpSpan>& recorded, Start start);
   void index_touches();
   void index_moved();
   void index_times();

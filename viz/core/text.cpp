@@ -17,7 +17,8 @@ std::string printed(const char* format, int digits, double value) {
 std::string grouped(std::int64_t value) {
   std::string digits = std::to_string(value);
   const int first = value < 0 ? 1 : 0;
-  for (int at = static_cast<int>(digits.size()) - 3; at > first; at -= 3) digits.insert(static_cast<std::size_t>(at), 1, ',');
+  for (int at = static_cast<int>(digits.size()) - 3; at > first; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
   return digits;
 }
 
@@ -37,9 +38,12 @@ std::string size_text(double bytes) {
   return three_digits(bytes / 1e12) + " TB";
 }
 
-std::string mb_digits(double bytes, double largest) { return printed("%.*f", largest < 99.995e6 ? 2 : 0, bytes / 1e6); }
+std::string counter_digits(double bytes, double total) {
+  const double unit = total < 999.5e3 ? 1e3 : 1e6;
+  return printed("%.*f", total / unit < 99.995 ? 2 : 0, bytes / unit);
+}
 
-std::string size_in_mb(double bytes) { return mb_digits(bytes, bytes) + " MB"; }
+const char* counter_unit(double total) { return total < 999.5e3 ? " kB" : " MB"; }
 
 std::string time_text(double time_us) {
   const double size = std::fabs(time_us);

@@ -5,13 +5,14 @@
 
 namespace flashscope::viz {
 
-std::string grouped(std::int64_t value);          // 1234567 → "1,234,567"
-std::string size_text(double bytes);              // "131 kB", "8.66 GB"; three digits that count
-std::string mb_digits(double bytes, double largest);  // "4.33": as many decimals as `largest` needs, without the unit
-std::string size_in_mb(double bytes);             // "4.33 MB": one unit, so that running counters keep their width
-std::string time_text(double time_us);            // "412 ns", "12.3 µs", "4.56 ms"
-std::string bandwidth_text(double gb_per_s);      // "4.80 TB/s"
-std::string percent_text(double share);           // 0.4263 → "43 %"
-std::string three_digits(double value);           // "0.202", "12.3", "405"
+std::string grouped(std::int64_t value);  // 1234567 → "1,234,567"
+std::string size_text(double bytes);      // "131 kB", "8.66 GB"; three digits that count
+// A running counter in the unit, and with the decimals, of its total: it keeps its width.
+std::string counter_digits(double bytes, double total);  // "4.33"
+const char* counter_unit(double total);                  // " MB" or " kB"
+std::string time_text(double time_us);                   // "412 ns", "12.3 µs", "4.56 ms"
+std::string bandwidth_text(double gb_per_s);             // "4.80 TB/s"
+std::string percent_text(double share);                  // 0.4263 → "43 %"
+std::string three_digits(double value);                  // "0.202", "12.3", "405"
 
 }  // namespace flashscope::viz

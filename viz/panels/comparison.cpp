@@ -99,7 +99,8 @@ Request comparison_panel(const Ui& ui, const Rect& area, const Results& results,
     float at = x;
     for (const auto& [name, row] : ratios) {
       draw_text(ui, list, ui.fonts.small, at, y, w / 3, c.text_dim, name);
-      draw_text(ui, list, ui.fonts.title, at, y + ui.px(16), w / 3, c.text, times_text(comparisons[0], comparisons[1], row));
+      draw_text(ui, list, ui.fonts.title, at, y + ui.px(16), w / 3, c.text,
+                times_text(comparisons[0], comparisons[1], row));
       at += w / 3;
     }
     y += ui.px(46);

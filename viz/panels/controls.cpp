@@ -81,7 +81,8 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
   if (p.heads != heads_before) p.kv_heads = p.heads;
 
   std::string dtype = name_of(p.dtype);
-  if (choice(ui, "dtype", dtype, std::vector<std::string>{"fp32", "fp16", "bf16", "fp8"})) p.dtype = dtype_from_name(dtype);
+  if (choice(ui, "dtype", dtype, std::vector<std::string>{"fp32", "fp16", "bf16", "fp8"}))
+    p.dtype = dtype_from_name(dtype);
   ImGui::Checkbox("causal mask", &p.causal);
   std::vector<std::string> gpus;
   for (const Machine& machine : machines) gpus.push_back(machine.name);

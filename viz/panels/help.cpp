@@ -25,7 +25,8 @@ void help_panel(const Ui& ui, const Rect& window, AppState& state) {
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, {ui.px(24), ui.px(18)});
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, ui.px(1));
   ImGui::PushStyleColor(ImGuiCol_WindowBg, ui.colors->box);
-  ImGui::Begin("help", nullptr, ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
+  ImGui::Begin("help", nullptr,
+               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
   ImGui::PushFont(ui.fonts.title);
   ImGui::TextUnformatted("Keys");
   ImGui::PopFont();
@@ -59,7 +60,8 @@ void help_panel(const Ui& ui, const Rect& window, AppState& state) {
   ImGui::Dummy({0, ui.px(8)});
   ImGui::PushTextWrapPos(w - ui.px(24));
   ImGui::TextUnformatted(
-      "The width of a link is its bandwidth, its fill is use. L2 shows the tiles it holds; full colour: written and not yet "
+      "The width of a link is its bandwidth, its fill is use. L2 shows the tiles it holds; full colour: written and "
+      "not yet "
       "in HBM. The timeline shows why SM 0's CTAs spent their time. Sizes are decimal: 1 MB is 1,000,000 bytes.");
   ImGui::PopTextWrapPos();
   ImGui::End();

@@ -82,7 +82,8 @@ class StageDrawing {
     const float x = m_area.x + pad, w = m_area.w - 2 * pad;
     const float link = px(30), sm_height = px(153), counters_height = px(44);
     const float header = px(20), letters = px(15), foot = px(6);
-    const float maps = m_area.bottom() - y - 2 * link - sm_height - counters_height - 2 * (header + foot) - letters - px(8);
+    const float maps =
+        m_area.bottom() - y - 2 * link - sm_height - counters_height - 2 * (header + foot) - letters - px(8);
     m_layout = map_layout(m_ui, m_trace, x + px(8), w - px(16), std::max(px(20), maps * 5 / 7));
     const float l2_maps = std::max(px(12), std::min(maps - m_layout.height, m_layout.height));
     const Rect hbm = {x, y, w, header + letters + m_layout.height + foot};
@@ -109,10 +110,10 @@ class StageDrawing {
     const float x = m_area.x + px(10), w = m_area.w - px(20);
     const float name = text(m_ui.fonts.title, x, y, w, m_c.text, algorithm);
     const double us = static_cast<double>(m_trace.duration()) / 1e6;
-    const std::string status = m_scene.finished ? "done after " + time_text(us)
-                                                : grouped(m_scene.busy_sms) + " of " +
-                                                      grouped(static_cast<std::int64_t>(m_trace.machine().num_sms.value)) +
-                                                      " SMs busy";
+    const std::string status =
+        m_scene.finished ? "done after " + time_text(us)
+                         : grouped(m_scene.busy_sms) + " of " +
+                               grouped(static_cast<std::int64_t>(m_trace.machine().num_sms.value)) + " SMs busy";
     text(m_scene.finished ? m_ui.fonts.bold : m_ui.fonts.body, x + name + px(12), y + px(3), w - name - px(12),
          m_scene.finished ? m_c.good : m_c.text_dim, status, Align::right);
   }
@@ -163,8 +164,8 @@ class StageDrawing {
       const TileMap* map = map_of(column.tensor);
       const bool is_score = column.tensor == Tensor::S || column.tensor == Tensor::P;
       if (map) {
-        text(m_ui.fonts.small, column.x - px(12), m_maps_top - px(16), column.w + px(24), m_c.text, name_of(column.tensor),
-             Align::center);
+        text(m_ui.fonts.small, column.x - px(12), m_maps_top - px(16), column.w + px(24), m_c.text,
+             name_of(column.tensor), Align::center);
         draw_tile_map(m_ui, m_list, {column.x, m_maps_top, column.w, height_of(*map)}, *map, MapView::state,
                       std::string(m_name) + name_of(column.tensor));
       } else if (is_score && !ghost_drawn) {
@@ -184,11 +185,13 @@ class StageDrawing {
     const TileMap& visits = m_scene.score_visits;
     const Rect area = {column.x, m_maps_top, column.w, height_of(visits)};
     draw_tile_map(m_ui, m_list, area, visits, MapView::state, std::string(m_name) + "visits", true);
-    text(m_ui.fonts.small, column.x - px(30), m_maps_top - px(16), column.w + px(60), m_c.text_dim, "S, on chip only",
-         Align::center);
+    const char* where = "S, on chip only";
+    const bool roomy = column.w >= text_width(m_ui.fonts.small, where);
+    text(m_ui.fonts.small, column.x, m_maps_top - px(16), std::max(column.w, px(110)), m_c.text_dim, where,
+         roomy ? Align::center : Align::left);
     for (const MapColumn& other : m_layout.columns)
-      if (other.tensor == Tensor::P) {
-        const float y = m_maps_top + area.h / 2 - px(26);
+      if (other.tensor == Tensor::P && roomy) {
+        const float y = m_maps_top + area.h / 2 - px(17);
         text(m_ui.fonts.small, other.x, y, other.w, m_c.text_dim, "no S or P", Align::center);
         text(m_ui.fonts.small, other.x, y + px(16), other.w, m_c.text_dim, "in HBM", Align::center);
       }
@@ -210,7 +213,7 @@ class StageDrawing {
         }
     std::string right = grouped(held) + " of " + grouped(cells);
     if (m_scene.finished && m_trace.prediction().hbm_dirty_bytes > 0)
-      right += ", " + size_in_mb(static_cast<double>(m_trace.prediction().hbm_dirty_bytes)) + " not yet in HBM";
+      right += ", " + size_text(static_cast<double>(m_trace.prediction().hbm_dirty_bytes)) + " not yet in HBM";
     text(m_ui.fonts.small, x, y + px(2), w, m_c.text_dim, right, Align::right);
     const float squash = map_height / m_layout.height;
     for (const MapColumn& column : m_layout.columns)
@@ -252,8 +255,7 @@ class StageDrawing {
     text(m_ui.fonts.small, x, l2.bottom() + px(7), w, m_c.text, use(m_scene.l2));
     const Machine& machine = m_trace.machine();
     const double port = machine.l2_bytes_per_clk_per_sm.value * machine.sm_clock_mhz.value / 1e3;
-    for (const SmView& sm : m_scene.sms)
-      pipe(port_x(sms, sm.sm), l2.bottom(), sms.y, port, 0, m_c.of(Reason::l2));
+    for (const SmView& sm : m_scene.sms) pipe(port_x(sms, sm.sm), l2.bottom(), sms.y, port, 0, m_c.of(Reason::l2));
   }
 
   void draw_tiles_in_flight(const Rect& hbm, const Rect& l2, const Rect& sms) {
@@ -282,7 +284,8 @@ class StageDrawing {
     const float gap = px(8);
     const float count = static_cast<float>(m_scene.sms.size());
     const float w = (area.w - gap * (count - 1)) / count;
-    for (const SmView& sm : m_scene.sms) draw_sm({area.x + static_cast<float>(sm.sm) * (w + gap), area.y, w, area.h}, sm);
+    for (const SmView& sm : m_scene.sms)
+      draw_sm({area.x + static_cast<float>(sm.sm) * (w + gap), area.y, w, area.h}, sm);
   }
 
   void draw_sm(const Rect& box, const SmView& sm) {
@@ -317,7 +320,8 @@ class StageDrawing {
 
   /// Tiles in SMEM; returns the y below them.
   float held_tiles(float x, float y, float w, const CtaView& cta) {
-    text(m_ui.fonts.small, x, y, w, m_c.of(Reason::smem), "SMEM");
+    text(m_ui.fonts.small, x, y, w, cta.has_smem ? m_c.of(Reason::smem) : m_c.text_dim,
+         cta.has_smem ? "SMEM" : "reads");
     const float tile_h = px(22), gap = px(4), left = x + px(44);
     float at = left;
     for (const HeldTile& tile : cta.tiles) {
@@ -340,7 +344,10 @@ class StageDrawing {
     if (!tile.spent) fill(m_list, {r.x, r.y, r.w * static_cast<float>(tile.filled), r.h}, color, px(2));
     outline(m_list, r, tile.in_use ? m_c.accent : color, px(2), tile.in_use ? px(2) : 1);
     const bool on_color = !tile.spent && tile.filled > 0.5;
-    text(m_ui.fonts.small, r.x, r.y + px(3), r.w, on_color ? m_c.ink_on(color) : tile.spent ? m_c.text_dim : m_c.text,
+    text(m_ui.fonts.small, r.x, r.y + px(3), r.w,
+         on_color     ? m_c.ink_on(color)
+         : tile.spent ? m_c.text_dim
+                      : m_c.text,
          tile.name, Align::center);
   }
 
@@ -358,7 +365,8 @@ class StageDrawing {
     }
     const float bar = px(13), step = px(17);
     if (cta.has_acc) {
-      const std::string done = "acc " + std::to_string(static_cast<int>(cta.acc_done)) + "/" + std::to_string(cta.acc_total);
+      const std::string done =
+          "acc " + std::to_string(static_cast<int>(cta.acc_done)) + "/" + std::to_string(cta.acc_total);
       const bool fits = at == x + px(44);
       if (!fits) {
         at = x + px(44);
@@ -373,13 +381,15 @@ class StageDrawing {
       at = x + px(44);
       const bool updating = cta.rows_progress > 0;
       const double share = updating ? cta.rows_progress : cta.rows_updates > 0 ? 1 : 0;
-      gauge({at, y, x + w - at, bar}, share, m_c.of(Tensor::LSE), "m, l  update " + std::to_string(cta.rows_updates + updating));
+      gauge({at, y, x + w - at, bar}, share, m_c.of(Tensor::LSE),
+            "m, l  update " + std::to_string(cta.rows_updates + updating));
     }
   }
 
   void gauge(const Rect& r, double share, Color color, const std::string& label) {
     fill(m_list, r, m_c.grip, px(2));
-    fill(m_list, {r.x, r.y, r.w * static_cast<float>(std::clamp(share, 0.0, 1.0)), r.h}, mixed(color, m_c.box, 0.45), px(2));
+    fill(m_list, {r.x, r.y, r.w * static_cast<float>(std::clamp(share, 0.0, 1.0)), r.h}, mixed(color, m_c.box, 0.45),
+         px(2));
     text(m_ui.fonts.small, r.x + px(5), r.y - px(1), r.w - px(8), m_c.text, label);
   }
 
@@ -401,7 +411,8 @@ class StageDrawing {
     const Moved& now = m_scene.moved;
     const ClosedForm& form = m_trace.closed_form();
     const float w = area.w / 2 - px(6), x2 = area.x + area.w / 2 + px(6);
-    counter({area.x, area.y + px(2), w, px(18)}, "SM read", now.sm_read, all.sm_read, all.sm_read == form.sm_read_bytes);
+    counter({area.x, area.y + px(2), w, px(18)}, "SM read", now.sm_read, all.sm_read,
+            all.sm_read == form.sm_read_bytes);
     counter({area.x, area.y + px(22), w, px(18)}, "SM write", now.sm_write, all.sm_write,
             all.sm_write == form.sm_write_bytes);
     counter({x2, area.y + px(2), w, px(18)}, "HBM read", now.hbm_read, all.hbm_read, false);
@@ -413,10 +424,10 @@ class StageDrawing {
     const bool checked = m_scene.finished && equals_closed_form;
     const double share = all == 0 ? 0 : static_cast<double>(now) / static_cast<double>(all);
     text(m_ui.fonts.small, r.x, r.y, r.w, m_c.text_dim, name);
-    const std::string value =
-        m_scene.finished ? size_in_mb(static_cast<double>(now)) + (checked ? " = formula ✓" : "")
-                         : mb_digits(static_cast<double>(now), static_cast<double>(all)) + " of " +
-                               size_in_mb(static_cast<double>(all));
+    const double total = static_cast<double>(all);
+    const std::string whole = all == 0 ? "0 MB" : counter_digits(total, total) + counter_unit(total);
+    const std::string value = m_scene.finished ? whole + (checked ? " = formula ✓" : "")
+                                               : counter_digits(static_cast<double>(now), total) + " of " + whole;
     text(m_ui.fonts.small, r.x, r.y, r.w, checked ? m_c.good : m_c.text, value, Align::right);
     const Rect bar = {r.x, r.y + px(16), r.w, px(2)};
     fill(m_list, bar, m_c.grip);
@@ -442,7 +453,8 @@ void stage_panel(const Ui& ui, const Rect& area, const char* name, const StageTr
   end_panel();
 }
 
-void stage_message(const Ui& ui, const Rect& area, const char* name, const std::string& title, const std::string& text) {
+void stage_message(const Ui& ui, const Rect& area, const char* name, const std::string& title,
+                   const std::string& text) {
   begin_panel(ui, name, area, false);
   ImGui::PushFont(ui.fonts.title);
   ImGui::TextUnformatted(title.c_str());

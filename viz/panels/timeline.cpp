@@ -78,7 +78,8 @@ void slot_row(const Ui& ui, ImDrawList* list, const Rect& row, const StageTrace&
     for (; n < track.last; ++n) {
       const OpSpan& span = trace.spans()[n];
       if (static_cast<double>(span.begin) >= to) break;
-      const double overlap = std::min(to, static_cast<double>(span.end)) - std::max(from, static_cast<double>(span.begin));
+      const double overlap =
+          std::min(to, static_cast<double>(span.end)) - std::max(from, static_cast<double>(span.begin));
       if (overlap > 0) share[static_cast<std::size_t>(span.reason)] += overlap;
       if (static_cast<double>(span.end) > to) break;  // it reaches into the next column
     }
@@ -106,7 +107,8 @@ void legend(const Ui& ui, ImDrawList* list, float right, float y, const Results&
   for (const auto& stage : results.stage)
     if (stage)
       for (const KernelPrediction& kernel : stage->prediction().kernels)
-        for (int r = 0; r < kNumReasons; ++r) present[static_cast<std::size_t>(r)] |= kernel.reasons[static_cast<std::size_t>(r)] > 0;
+        for (int r = 0; r < kNumReasons; ++r)
+          present[static_cast<std::size_t>(r)] |= kernel.reasons[static_cast<std::size_t>(r)] > 0;
   float x = right;
   for (int r = kNumReasons - 1; r >= 0; --r) {
     if (!present[static_cast<std::size_t>(r)]) continue;
@@ -150,7 +152,8 @@ void timeline_panel(const Ui& ui, const Rect& area, AppState& state, const Resul
 
   // Rows: the slots of SM 0, algorithm by algorithm, over one axis of time.
   const float label_w = ui.px(104);
-  const Rect rows = {area.x + label_w, area.y + ui.px(40), area.w - label_w - ui.px(14), area.h - ui.px(40) - ui.px(20)};
+  const Rect rows = {area.x + label_w, area.y + ui.px(40), area.w - label_w - ui.px(14),
+                     area.h - ui.px(40) - ui.px(20)};
   if (duration <= 0 || rows.empty()) return end_panel();
   const float half = rows.h / 2;
   for (std::size_t which = 0; which < 2; ++which) {
@@ -183,12 +186,14 @@ void timeline_panel(const Ui& ui, const Rect& area, AppState& state, const Resul
   if (ImGui::IsItemActive()) {
     const double share = (ImGui::GetIO().MousePos.x - rows.x) / rows.w;
     state.playback.playing = false;
-    state.playback = scrub(state.playback, std::llround(std::clamp(share, 0.0, 1.0) * static_cast<double>(duration)), duration);
+    state.playback =
+        scrub(state.playback, std::llround(std::clamp(share, 0.0, 1.0) * static_cast<double>(duration)), duration);
   }
-  const float now = rows.x + rows.w * static_cast<float>(static_cast<double>(state.playback.t) / static_cast<double>(duration));
+  const float now =
+      rows.x + rows.w * static_cast<float>(static_cast<double>(state.playback.t) / static_cast<double>(duration));
   fill(list, {now - ui.px(1), rows.y - ui.px(5), ui.px(2), rows.h + ui.px(7)}, c.accent);
-  list->AddTriangleFilled({now - ui.px(5), rows.y - ui.px(8)}, {now + ui.px(5), rows.y - ui.px(8)}, {now, rows.y - ui.px(1)},
-                          c.accent);
+  list->AddTriangleFilled({now - ui.px(5), rows.y - ui.px(8)}, {now + ui.px(5), rows.y - ui.px(8)},
+                          {now, rows.y - ui.px(1)}, c.accent);
   end_panel();
 }
 

@@ -24,20 +24,34 @@ double lightness(Color color) {
 
 const Palette& palette(Theme theme) {
   // Tensors in the order Q K V S P O LSE M L; reasons in the order hbm l2 smem tensor fma exp barrier launch idle.
-  static const Palette light = {
-      rgb(0xE9ECF0), rgb(0xF7F8FA), rgb(0xFFFFFF), rgb(0x14181E), rgb(0x59626E), rgb(0xC6CCD4), rgb(0xDDE2E8),
-      rgb(0x14181E), rgb(0x1B7F3B), rgb(0x9A4B00),
-      {rgb(0x00559F), rgb(0xBE3F16), rgb(0x068D6F), rgb(0xEA8815), rgb(0xDFCE3F), rgb(0xD163B9), rgb(0x363C43),
-       rgb(0x363C43), rgb(0x363C43)},
-      {rgb(0xB30D35), rgb(0x7E775F), rgb(0x9579D8), rgb(0xB4DEC2), rgb(0x7BC655), rgb(0x0AADC6), rgb(0xA4ACB6),
-       rgb(0xC1C7CE), rgb(0xE6E8EC)}};
-  static const Palette dark = {
-      rgb(0x0D1014), rgb(0x171B21), rgb(0x1E232B), rgb(0xECEFF3), rgb(0x9AA4B1), rgb(0x3A424D), rgb(0x2C333D),
-      rgb(0xFFFFFF), rgb(0x5FD38A), rgb(0xFFB454),
-      {rgb(0x007AD1), rgb(0xF06031), rgb(0x07B992), rgb(0xFFB872), rgb(0xF1F096), rgb(0xE99CE0), rgb(0xF2F7FC),
-       rgb(0xF2F7FC), rgb(0xF2F7FC)},
-      {rgb(0xDC2D4B), rgb(0x989078), rgb(0xAD93E3), rgb(0xC5F0D0), rgb(0x9AE174), rgb(0x16CBE2), rgb(0x5C646D),
-       rgb(0x454A4F), rgb(0x2E3133)}};
+  static const Palette light = {rgb(0xE9ECF0),
+                                rgb(0xF7F8FA),
+                                rgb(0xFFFFFF),
+                                rgb(0x14181E),
+                                rgb(0x59626E),
+                                rgb(0xC6CCD4),
+                                rgb(0xDDE2E8),
+                                rgb(0x14181E),
+                                rgb(0x1B7F3B),
+                                rgb(0x9A4B00),
+                                {rgb(0x00559F), rgb(0xBE3F16), rgb(0x068D6F), rgb(0xEA8815), rgb(0xDFCE3F),
+                                 rgb(0xD163B9), rgb(0x363C43), rgb(0x363C43), rgb(0x363C43)},
+                                {rgb(0xB30D35), rgb(0x776F58), rgb(0x8F74D2), rgb(0xAAE8C1), rgb(0x7FCA59),
+                                 rgb(0x00A5BD), rgb(0x9EA7B0), rgb(0xC3C8CF), rgb(0xE8EBEF)}};
+  static const Palette dark = {rgb(0x0D1014),
+                               rgb(0x171B21),
+                               rgb(0x1E232B),
+                               rgb(0xECEFF3),
+                               rgb(0x9AA4B1),
+                               rgb(0x3A424D),
+                               rgb(0x2C333D),
+                               rgb(0xFFFFFF),
+                               rgb(0x5FD38A),
+                               rgb(0xFFB454),
+                               {rgb(0x007AD1), rgb(0xF06031), rgb(0x07B992), rgb(0xFFB872), rgb(0xF1F096),
+                                rgb(0xE99CE0), rgb(0xF2F7FC), rgb(0xF2F7FC), rgb(0xF2F7FC)},
+                               {rgb(0xDC2D4B), rgb(0x989078), rgb(0xAD93E3), rgb(0xC5F0D0), rgb(0x9AE174),
+                                rgb(0x16CBE2), rgb(0x5C646D), rgb(0x454A4F), rgb(0x2E3133)}};
   return theme == Theme::dark ? dark : light;
 }
 

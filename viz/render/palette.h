@@ -1,9 +1,9 @@
 // One meaning, one colour: the only place where colours are written down. Tiles, words, legends and timelines take them
 // from here.
 //
-// Within each family (tensors; reasons) lightness rises step by step, so that a photocopy keeps them apart, and hues stay
-// apart for protanopes and deuteranopes; tests/viz/window_palette_test.cpp holds the numbers. A memory level has the
-// colour of the reason that names it.
+// Within each family (tensors; reasons) lightness rises step by step, so that a photocopy keeps them apart, and hues
+// stay apart for protanopes and deuteranopes; tests/viz/window_palette_test.cpp holds the numbers. A memory level has
+// the colour of the reason that names it.
 #pragma once
 #include <array>
 #include <cstdint>

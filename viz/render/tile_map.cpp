@@ -22,7 +22,7 @@ void draw_as_rects(const Ui& ui, ImDrawList* list, const Rect& area, const TileM
         continue;
       }
       fill(list, r, tile_color(ui, map.tensor, cell, view));
-      if (view == MapView::state && is_moving(cell.state) && !elsewhere)
+      if (view == MapView::state && is_moving(cell.state) && !elsewhere && std::min(r.w, r.h) >= ui.px(4.5f))
         outline(list, r, ui.colors->accent, 0, std::max(1.0f, ui.scale));
     }
 }
@@ -44,8 +44,8 @@ void draw_as_texture(const Ui& ui, ImDrawList* list, const Rect& area, const Til
 
 Color tile_color(const Ui& ui, Tensor tensor, const TileCell& cell, MapView view) {
   const Color color = ui.colors->of(tensor);
-  if (view == MapView::l2) return cell.in_l2 ? mixed(color, ui.colors->box, cell.dirty ? 1.0 : 0.6)
-                                             : mixed(color, ui.colors->box, 0.10);
+  if (view == MapView::l2)
+    return cell.in_l2 ? mixed(color, ui.colors->box, cell.dirty ? 1.0 : 0.6) : mixed(color, ui.colors->box, 0.10);
   switch (cell.state) {
     case TileState::untouched: return mixed(color, ui.colors->box, 0.18);
     case TileState::reading:

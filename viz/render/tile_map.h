@@ -10,7 +10,8 @@ namespace flashscope::viz {
 /// Which question a map answers: what has happened to each tile, or which tiles L2 holds.
 enum class MapView { state, l2 };
 
-/// Fills `area` with the map. `name` tells its texture from others. `elsewhere`: drawn as tiles that exist only on chip.
+/// Fills `area` with the map. `name` tells its texture from others. `elsewhere`: drawn as tiles that exist only on
+/// chip.
 void draw_tile_map(const Ui& ui, ImDrawList* list, const Rect& area, const TileMap& map, MapView view,
                    const std::string& name, bool elsewhere = false);
 

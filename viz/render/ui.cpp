@@ -11,16 +11,11 @@ bool exists(const std::string& path) { return std::ifstream(path).good(); }
 
 /// The first of the names that a known font folder has; "" when none.
 std::string find_font(std::initializer_list<const char*> names) {
-  static const char* folders[] = {"/usr/share/fonts/opentype/inter/",
-                                  "/usr/share/fonts/inter/",
-                                  "/usr/share/fonts/truetype/inter/",
-                                  "/usr/share/fonts/truetype/dejavu/",
-                                  "/usr/share/fonts/dejavu/",
-                                  "/usr/share/fonts/TTF/",
-                                  "/usr/share/fonts/dejavu-sans-fonts/",
-                                  "/usr/share/fonts/truetype/noto/",
-                                  "/Library/Fonts/",
-                                  "/System/Library/Fonts/Supplemental/"};
+  static const char* folders[] = {
+      "/usr/share/fonts/opentype/inter/",    "/usr/share/fonts/inter/",         "/usr/share/fonts/truetype/inter/",
+      "/usr/share/fonts/truetype/dejavu/",   "/usr/share/fonts/dejavu/",        "/usr/share/fonts/TTF/",
+      "/usr/share/fonts/dejavu-sans-fonts/", "/usr/share/fonts/truetype/noto/", "/Library/Fonts/",
+      "/System/Library/Fonts/Supplemental/"};
   for (const char* name : names)
     for (const char* folder : folders)
       if (exists(std::string(folder) + name)) return std::string(folder) + name;
@@ -28,8 +23,8 @@ std::string find_font(std::initializer_list<const char*> names) {
 }
 
 // Latin, Greek, super- and subscripts, arrows, mathematical operators, geometric shapes.
-const ImWchar kRanges[] = {0x0020, 0x00FF, 0x0370, 0x03FF, 0x1D40, 0x1D40, 0x2010, 0x2027, 0x2070, 0x209C,
-                           0x2113, 0x2113, 0x2190, 0x21FF, 0x2200, 0x22FF, 0x25A0, 0x25FF, 0x2713, 0x2713, 0};
+const ImWchar kRanges[] = {0x0020, 0x00FF, 0x0370, 0x03FF, 0x1D40, 0x1D40, 0x2010, 0x2027, 0x2070, 0x209C, 0x2113,
+                           0x2113, 0x2190, 0x21FF, 0x2200, 0x22FF, 0x25A0, 0x25FF, 0x2713, 0x2713, 0};
 const ImWchar kDigits[] = {'0', '9', 0};
 
 ImFont* add_font(std::initializer_list<const char*> names, float size) {
@@ -40,8 +35,8 @@ ImFont* add_font(std::initializer_list<const char*> names, float size) {
     config.SizePixels = std::max(13.0f, size);
     return atlas->AddFontDefault(&config);
   }
-  // Digits first, each as wide as the widest, so that running counters stand still; then the rest of the same font; then
-  // the symbols it lacks from one that has them.
+  // Digits first, each as wide as the widest, so that running counters stand still; then the rest of the same font;
+  // then the symbols it lacks from one that has them.
   ImFontConfig digits;
   digits.GlyphMinAdvanceX = digits.GlyphMaxAdvanceX = size * 0.6f;
   digits.OversampleH = 2;
@@ -60,8 +55,10 @@ ImFont* add_font(std::initializer_list<const char*> names, float size) {
 Fonts load_fonts(float scale) {
   const auto size = [&](float units) { return std::round(units * scale); };
   Fonts fonts;
-  fonts.body = add_font({"Inter-Regular.otf", "Inter-Regular.ttf", "DejaVuSansCondensed.ttf", "DejaVuSans.ttf"}, size(15));
-  fonts.small = add_font({"Inter-Regular.otf", "Inter-Regular.ttf", "DejaVuSansCondensed.ttf", "DejaVuSans.ttf"}, size(13));
+  fonts.body =
+      add_font({"Inter-Regular.otf", "Inter-Regular.ttf", "DejaVuSansCondensed.ttf", "DejaVuSans.ttf"}, size(15));
+  fonts.small =
+      add_font({"Inter-Regular.otf", "Inter-Regular.ttf", "DejaVuSansCondensed.ttf", "DejaVuSans.ttf"}, size(13));
   fonts.bold = add_font(
       {"Inter-SemiBold.otf", "Inter-SemiBold.ttf", "DejaVuSansCondensed-Bold.ttf", "DejaVuSans-Bold.ttf"}, size(15));
   fonts.title = add_font(
