@@ -89,7 +89,8 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_s
   if (lane == 0) lse.base[lse.first()] = row_sum > 0 ? row_max + logf(row_sum) : -INFINITY;
 }
 
-/// Pass 3: O = P V. One thread an output element.
+/// Pass 3: O = P V. One thread an output element. The bound is above the 32 registers that it takes: bound to 32, ptxas
+/// spills some.
 template <class T, class Observer>
 __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters))
     three_pass_naive_weighted_sum(KernelParams p, Observer log) {
