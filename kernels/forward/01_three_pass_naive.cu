@@ -92,7 +92,7 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_s
 /// Pass 3: O = P V. One thread an output element. The bound is above the 32 registers that it takes: bound to 32, ptxas
 /// spills some.
 template <class T, class Observer>
-__global__ void __maxnreg__(bound<Observer>(kNaiveRegisters))
+__global__ void __maxnreg__(bound<Observer>(40))
     three_pass_naive_weighted_sum(KernelParams p, Observer log) {
   const CtaPlace<T> at(p);
   const int column_tiles = num_tiles(p.head_dim, kPatch);
