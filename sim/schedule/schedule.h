@@ -102,7 +102,7 @@ class Schedule {
 
   virtual ClosedForm closed_form() const = 0;
 
-  /// Rows of S and P that are moved together: what L2 keeps or loses of them as one.
+  /// Rows of S, P and the row statistics that are moved together: what L2 keeps or loses of them as one.
   virtual int score_block_rows() const { return m_tile.br; }
 
   /// Visits CTAs of one head that between them stand for all: f(inner, how many CTAs of the head are alike).
