@@ -2,9 +2,13 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
 
 #include "gpu_support.h"
 #include "kernels/common/facts.h"
+#include "tests/support/logged_problems.h"
 
 namespace flashscope::kernels {
 namespace {
@@ -111,6 +115,20 @@ TEST_CASE("a kernel's log is its schedule, operation by operation") {
         }
     }
   }
+}
+
+// FLASHSCOPE_WRITE_LOGS=FILE writes the logs that tests/data/kernel_logs.txt keeps.
+TEST_CASE("the logs kept for machines without a GPU are what the kernels do") {
+  std::string text;
+  const std::vector<AttentionProblem> problems = logged_problems();
+  for (std::size_t n = 0; n < problems.size(); ++n)
+    for (const std::string& rung : rungs())
+      text += log_text(rung, n, device().log(*make_schedule(rung, problems[n]), seeded_inputs(problems[n], 1)));
+  if (const char* path = std::getenv("FLASHSCOPE_WRITE_LOGS")) std::ofstream(path) << text;
+  std::ifstream file(std::string(FLASHSCOPE_TEST_DATA) + "/kernel_logs.txt");
+  std::stringstream kept;
+  kept << file.rdbuf();
+  CHECK(kept.str() == text);
 }
 
 /// CTAs an SM holds, from what the schedule says and the device's limits.
