@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# On a machine with a GPU: build, run the GPU tests, look for bad accesses, and record the problems of
+# On a machine with a GPU: build, run every test, look for bad accesses, and record the problems of
 # recordings/problems.json. Takes a few minutes.
 #   kernels/check_and_record.sh OUT_DIR [build|test|sanitize|record ...]   (default: all four)
 set -uo pipefail
@@ -21,7 +21,12 @@ build() {
   cmake --preset cuda -DCMAKE_CUDA_ARCHITECTURES=90a-real ${COMMIT:+-DFLASHSCOPE_COMMIT=$COMMIT} >"$out/configure.log" 2>&1 || { tail -20 "$out/configure.log"; return 1; }
   cmake --build --preset cuda ${TARGETS:+--target $TARGETS} >"$out/build.log" 2>&1 || { grep -E 'error|FAILED' "$out/build.log" | head -20; return 1; }
 }
-test_gpu() { build/cuda/bin/test_gpu >"$out/test_gpu.log" 2>&1; local rc=$?; tail -25 "$out/test_gpu.log"; return $rc; }
+test_all() {
+  ctest --preset cuda -j "$(nproc)" >"$out/ctest.log" 2>&1
+  local rc=$?
+  sed -n '/tests passed/,$p' "$out/ctest.log" | grep -v '^$'
+  return $rc
+}
 sanitize() {
   compute-sanitizer --tool memcheck --error-exitcode 9 build/cuda/bin/test_gpu --source-file="*cases_test*" >"$out/memcheck.log" 2>&1
   local rc=$?
@@ -39,7 +44,7 @@ record() {
 for s in $steps; do
   case $s in
     build) step build build ;;
-    test) step "GPU tests" test_gpu ;;
+    test) step tests test_all ;;
     sanitize) step memcheck sanitize ;;
     record) step record record ;;
   esac

@@ -118,7 +118,7 @@ class CudaDevice final : public Device {
     for (int k = 0; k < num_kernels(schedule); ++k)
       if (!function_of(schedule, k, true))
         throw Error(ErrorKind::unsupported,
-                    schedule.algorithm() + ": the log is built for fp32 and bf16 with head_dim 1 … 64");
+                    schedule.algorithm() + ": the log is built for fp32 and bf16 with head_dim 33 … 64");
     const std::vector<LoggedOp> expected = expected_log(schedule);
     if (expected.size() > kMaxLoggedOps)
       throw Error(ErrorKind::unsupported, "the log of this problem has " + std::to_string(expected.size()) +

@@ -90,22 +90,14 @@ __device__ __forceinline__ bool copies_vectors(const GlobalTile<T>& t) {
   return copy_width(e * t.first(), e * t.tensor_cols, e * t.num_cols(), e) == kVectorBytes;
 }
 
-/// A thread's place in the row-major walk over a tile by vectors: it starts at its own vector and steps by the vectors of
-/// the CTA. Two divisions in all, none a vector.
-struct VectorCursor {
+/// A thread's place in the row-major walk over a tile: it starts at its own vector and steps by the vectors of the CTA.
+/// Two divisions in all, none a vector.
+struct TileCursor {
   int row, col;
-  int step_rows, step_cols, rows, cols;
+  int step_rows, step_cols, cols;
 
-  template <class T>
-  __device__ VectorCursor(const GlobalTile<T>& t, int vec)
-      : row(threadIdx.x * vec / t.num_cols()),
-        col(threadIdx.x * vec % t.num_cols()),
-        step_rows(blockDim.x * vec / t.num_cols()),
-        step_cols(blockDim.x * vec % t.num_cols()),
-        rows(t.num_rows()),
-        cols(t.num_cols()) {}
-  __device__ bool done() const { return row >= rows; }
-  __device__ bool here() const { return row < rows; }
+  __device__ TileCursor(int first, int step, int cols_)
+      : row(first / cols_), col(first % cols_), step_rows(step / cols_), step_cols(step % cols_), cols(cols_) {}
   __device__ void advance() {
     row += step_rows;
     col += step_cols;
@@ -113,77 +105,22 @@ struct VectorCursor {
   }
 };
 
-/// Elements before `first` in its sector: what the first request of a row leaves out, so that all others start on one.
-template <class T>
-__device__ __forceinline__ int lead_of(std::int64_t first) {
-  return static_cast<int>(first * static_cast<int>(sizeof(T)) % kSectorBytes) / static_cast<int>(sizeof(T));
-}
-
-/// The same walk element by element, where rows are not 16-byte aligned: a warp a row, and every request of a row but
-/// its first starts on a sector, so that no sector is asked for twice. A tile of whole rows is one long row, walked by
-/// all warps.
-struct ElementCursor {
-  int row, col;  // col < 0: before the row
-  int rows, cols;
-  bool whole_rows;
-  int element;
-  std::int64_t first, pitch;
-
-  template <class T>
-  __device__ explicit ElementCursor(const GlobalTile<T>& t)
-      : rows(t.num_rows()),
-        cols(t.num_cols()),
-        whole_rows(t.num_cols() == t.tensor_cols),
-        element(sizeof(T)),
-        first(t.first()),
-        pitch(t.tensor_cols) {
-    row = whole_rows ? 0 : threadIdx.x / kWarpSize;
-    col = whole_rows ? static_cast<int>(threadIdx.x) - lead() : lane();
-    if (whole_rows && col >= cols) row += col / cols, col %= cols;
-  }
-  __device__ bool done() const { return row >= rows; }
-  __device__ bool here() const { return row < rows && col >= 0 && col < cols; }
-  __device__ void advance() {
-    if (whole_rows) {
-      col += blockDim.x;
-      if (col >= cols) row += col / cols, col %= cols;
-    } else {
-      col += kWarpSize;
-      if (col >= cols) {
-        row += blockDim.x / kWarpSize;
-        col = lane();
-      }
-    }
-  }
-
- private:
-  __device__ int lead() const { return static_cast<int>((first + row * pitch) * element % kSectorBytes) / element; }
-  __device__ int lane() const { return static_cast<int>(threadIdx.x % kWarpSize) - lead(); }
-};
-
-template <int kVec, class T>
-__device__ __forceinline__ auto cursor_of(const GlobalTile<T>& t) {
-  if constexpr (kVec == 1)
-    return ElementCursor(t);
-  else
-    return VectorCursor(t, kVec);
-}
-
 /// Vectors do not cross rows: copy_width() sees to that. Offsets within a tile fit 32 bits: at most 64 rows of 2^24 columns.
 template <int kVec, class T>
 __device__ __forceinline__ void copy_in(float* smem, int pitch, const GlobalTile<T>& t) {
   constexpr int kBatch = 4;  // loads in flight a thread: enough to cover latency, few enough for the registers
+  const int rows = t.num_rows();
   const T* const source = t.base + t.first();
-  auto from = cursor_of<kVec>(t), to = from;
+  TileCursor from(threadIdx.x * kVec, blockDim.x * kVec, t.num_cols()), to = from;
 #pragma unroll 1
-  while (!to.done()) {
+  while (to.row < rows) {
     Pack<T, kVec> packs[kBatch];
 #pragma unroll
     for (int n = 0; n < kBatch; ++n, from.advance())
-      if (from.here()) packs[n] = load_cg<T, kVec>(source + (from.row * t.tensor_cols + from.col));
+      if (from.row < rows) packs[n] = load_cg<T, kVec>(source + (from.row * t.tensor_cols + from.col));
 #pragma unroll
     for (int n = 0; n < kBatch; ++n, to.advance()) {
-      if (!to.here()) continue;
+      if (to.row >= rows) continue;
       float* const target = &smem[to.row * pitch + to.col];
       if constexpr (kVec == 1) {
         *target = widen(packs[n].values[0]);
@@ -220,10 +157,10 @@ __device__ __forceinline__ void zero_rest(float* smem, int rows, int cols) {
 
 template <int kVec, class T>
 __device__ __forceinline__ void copy_out(const float* smem, int pitch, const GlobalTile<T>& t) {
+  const int rows = t.num_rows();
   T* const target = t.base + t.first();
 #pragma unroll 1
-  for (auto at = cursor_of<kVec>(t); !at.done(); at.advance()) {
-    if (!at.here()) continue;
+  for (TileCursor at(threadIdx.x * kVec, blockDim.x * kVec, t.num_cols()); at.row < rows; at.advance()) {
     Pack<T, kVec> pack;
 #pragma unroll
     for (int x = 0; x < kVec; ++x) pack.values[x] = narrow<T>(smem[at.row * pitch + at.col + x]);

@@ -143,17 +143,13 @@ __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softm
   const Range tile_rows = rows_of_tile(p.mask.seqlen_q, kBlockM, at.inner), keys = {0, p.mask.seqlen_k};
   const bool fits = softmax_row_fits(size_of(keys));
   const bool vectors = copies_vectors(at.scores({tile_rows.begin, tile_rows.begin + 1}, keys));
-  // The key at which this thread starts in a row; element by element, requests after the first start on a sector.
-  const auto first_key = [&](const GlobalTile<T>& s) {
-    const int key = static_cast<int>(threadIdx.x) - (vectors ? 0 : lead_of<T>(s.first()));
-    return vectors ? key * kVec : key < 0 ? key + kSoftmaxThreads : key;
-  };
+  const int first_key = threadIdx.x * (vectors ? kVec : 1);
   const auto write_row = [&](int row, float base, float inverse) {
     const GlobalTile<T> s = at.scores({row, row + 1}, keys), to = at.probabilities({row, row + 1}, keys);
     if (vectors)
-      write_probabilities<kVec>(s.base + s.first(), to.base + to.first(), first_key(s), size_of(keys), smem_row, base, inverse);
+      write_probabilities<kVec>(s.base + s.first(), to.base + to.first(), first_key, size_of(keys), smem_row, base, inverse);
     else
-      write_probabilities<1>(s.base + s.first(), to.base + to.first(), first_key(s), size_of(keys), smem_row, base, inverse);
+      write_probabilities<1>(s.base + s.first(), to.base + to.first(), first_key, size_of(keys), smem_row, base, inverse);
   };
 
   for (int begin = tile_rows.begin; begin < tile_rows.end; begin += kSoftmaxRows) {
@@ -164,12 +160,9 @@ __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softm
     for (int row = rows.begin; row < rows.end; ++row) {
       const GlobalTile<T> s = at.scores({row, row + 1}, keys);
       const T* const from = s.base + s.first();
-      const RowStatistics statistics = vectors ? row_statistics<kVec>(from, first_key(s), size_of(keys), smem_row, scratch)
-                                               : row_statistics<1>(from, first_key(s), size_of(keys), smem_row, scratch);
-      if (fits) {
-        write_row(row, statistics.base, statistics.inverse);
-        if (!vectors) __syncthreads();  // in the next row a thread starts at another key
-      }
+      const RowStatistics statistics = vectors ? row_statistics<kVec>(from, first_key, size_of(keys), smem_row, scratch)
+                                               : row_statistics<1>(from, first_key, size_of(keys), smem_row, scratch);
+      if (fits) write_row(row, statistics.base, statistics.inverse);
       if (threadIdx.x == 0) {
         smem_lse[row - rows.begin] = statistics.lse;
         smem_base[row - rows.begin] = statistics.base;

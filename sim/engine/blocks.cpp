@@ -11,7 +11,11 @@ BlockMap::BlockMap(const Schedule& schedule) {
     grid.shape = shape_of(tensor, schedule.problem());
     const bool by_keys = tensor == Tensor::K || tensor == Tensor::V;
     const bool is_scores = tensor == Tensor::S || tensor == Tensor::P;
-    grid.block_rows = by_keys ? schedule.tile().bc : is_scores ? schedule.score_block_rows() : schedule.tile().br;
+    const bool is_statistic = tensor == Tensor::LSE || tensor == Tensor::M || tensor == Tensor::L;
+    const bool in_score_blocks = is_scores || is_statistic;
+    grid.block_rows = by_keys           ? schedule.tile().bc
+                      : in_score_blocks ? schedule.score_block_rows()
+                                        : schedule.tile().br;
     grid.block_cols = is_scores ? schedule.tile().bc : std::max(1, grid.shape.cols);
     grid.down = num_tiles(grid.shape.rows, grid.block_rows);
     grid.across = num_tiles(grid.shape.cols, grid.block_cols);

@@ -1,5 +1,5 @@
-// Global memory in blocks: each tensor cut into the schedule's tiles (S and P into their score_block_rows) and numbered
-// through, so that L2 can name them.
+// Global memory in blocks: each tensor cut into the schedule's tiles (S, P and row statistics into their
+// score_block_rows) and numbered through, so that L2 can name them.
 #pragma once
 #include <array>
 #include <cstdint>

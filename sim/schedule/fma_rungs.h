@@ -66,7 +66,6 @@ FLASHSCOPE_HD constexpr SmemLayout flash_v2_smem(int br, int bc, int width) {
 /// Registers a thread: the bound that a rung is compiled with (__maxnreg__), the least at which nothing is spilled. A
 /// test on the GPU compares the occupancy that follows with the device's own.
 inline constexpr int kNaiveRegisters = 32;
-inline constexpr int kNaiveWeightedSumRegisters = 40;
 inline constexpr int kScoresRegisters = 96;
 inline constexpr int kSoftmaxRegisters = 40;
 FLASHSCOPE_HD constexpr int weighted_sum_registers(int width) { return width <= 64 ? 128 : 168; }

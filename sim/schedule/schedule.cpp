@@ -169,11 +169,13 @@ void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth)
 
 namespace {
 
-/// A warp a row: its first request ends at a sector, so that each sector of the row is asked for once.
+/// A warp on 32 columns of one row: rows do not share requests.
 std::int64_t row_per_warp_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element) {
   std::int64_t sectors = 0;
   for (int row = 0; row < rows; ++row)
-    sectors += sectors_spanned(first_byte + row * pitch, std::int64_t{cols} * element);
+    for (int col = 0; col < cols; col += kWarpSize)
+      sectors += sectors_spanned(first_byte + row * pitch + std::int64_t{col} * element,
+                                 std::int64_t{std::min(kWarpSize, cols - col)} * element);
   return sectors;
 }
 
@@ -188,8 +190,6 @@ std::int64_t copy_sectors(std::int64_t first_byte, std::int64_t pitch, int rows,
   }
   if (first_byte % kSectorBytes == 0 && pitch % kSectorBytes == 0 && row_bytes % kSectorBytes == 0)
     return rows * (row_bytes / kSectorBytes);
-  if (width < kVectorBytes)
-    return row_per_warp_sectors(first_byte, pitch, rows, static_cast<int>(row_bytes / element), element);
   const std::int64_t request_bytes = std::int64_t{kWarpSize} * width;
   std::int64_t sectors = 0;
   std::int64_t room = request_bytes;  // left in the request being filled

@@ -62,10 +62,9 @@ TensorShape shape_of(Tensor tensor, const AttentionProblem& problem);
 
 /// How the warps of a CTA touch a tile.
 enum class Access {
-  copy,          // once, consecutive 16-byte vectors on consecutive lanes, row-major; row_per_warp where rows are not
-                 // 16-byte aligned (walk.h copy_width); whole rows lie one after another and count as one
+  copy,          // once, consecutive vectors on consecutive lanes, row-major over the tile (walk.h copy_width)
   copy_by_row,   // the same, one row after another: rows do not share requests
-  row_per_warp,  // one element a lane, a warp on a row; requests after the first start on a sector
+  row_per_warp,  // one element a lane, a warp on up to 32 columns of one row
   row_per_lane,  // one element a lane, lanes on consecutive rows: a naive column walk
   broadcast,     // all lanes of a warp read the same element
 };
@@ -103,7 +102,7 @@ class Schedule {
 
   virtual ClosedForm closed_form() const = 0;
 
-  /// Rows of S and P that are moved together: what L2 keeps or loses of them as one.
+  /// Rows of S, P and the row statistics that are moved together: what L2 keeps or loses of them as one.
   virtual int score_block_rows() const { return m_tile.br; }
 
   /// Visits CTAs of one head that between them stand for all: f(inner, how many CTAs of the head are alike).

@@ -23,7 +23,7 @@ class ThreePassNaive final : public Schedule {
                  {"three_pass_naive_weighted_sum",
                   tr * num_tiles(p.head_dim, tile.bc),
                   p.num_heads(),
-                  {patch, 0, kNaiveWeightedSumRegisters},
+                  {patch, 0, kNaiveRegisters},
                   {}}};
   }
 

@@ -53,7 +53,7 @@ ErrorKind kind_of_failure(const std::function<void()>& action, std::string* text
   return ErrorKind::internal;
 }
 
-TEST_CASE("scores that do not fit are refused before anything runs; a small problem runs right after") {
+TEST_CASE("scores that do not fit are refused before anything runs, and a small problem runs right after") {
   AttentionProblem p;
   p.heads = p.kv_heads = 1;
   p.seqlen_q = 64;

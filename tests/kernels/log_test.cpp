@@ -1,0 +1,27 @@
+// The schedules against what kernels really did: the logs in tests/data/kernel_logs.txt were written on a GPU.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tests/support/logged_problems.h"
+
+namespace flashscope {
+namespace {
+
+TEST_CASE("each schedule is what its kernel logged on a GPU, operation by operation") {
+  std::ifstream file(std::string(FLASHSCOPE_TEST_DATA) + "/kernel_logs.txt");
+  REQUIRE(file.good());
+  std::stringstream logged;
+  logged << file.rdbuf();
+  std::string expected;
+  const std::vector<AttentionProblem> problems = logged_problems();
+  for (std::size_t n = 0; n < problems.size(); ++n)
+    for (const Algorithm& algorithm : algorithms())
+      expected += log_text(algorithm.name, n, kernels::expected_log(*make_schedule(algorithm.name, problems[n])));
+  REQUIRE(expected.size() > 10'000);
+  CHECK(logged.str() == expected);
+}
+
+}  // namespace
+}  // namespace flashscope
