@@ -89,10 +89,9 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_s
   if (lane == 0) lse.base[lse.first()] = row_sum > 0 ? row_max + logf(row_sum) : -INFINITY;
 }
 
-/// Pass 3: O = P V. One thread an output element. The bound is above the 32 registers that it takes: bound to 32, ptxas
-/// spills some.
+/// Pass 3: O = P V. One thread an output element.
 template <class T, class Observer>
-__global__ void __maxnreg__(bound<Observer>(40))
+__global__ void __maxnreg__(bound<Observer>(kNaiveRegisters))
     three_pass_naive_weighted_sum(KernelParams p, Observer log) {
   const CtaPlace<T> at(p);
   const int column_tiles = num_tiles(p.head_dim, kPatch);
@@ -114,7 +113,7 @@ __global__ void __maxnreg__(bound<Observer>(40))
     const T* const p_row =
         weights.base + weights.first() + static_cast<std::int64_t>(row - rows.begin) * weights.tensor_cols;
     const T* const v_column = v.base + v.first() + (column - columns.begin);
-#pragma unroll 4
+#pragma unroll 2
     for (int key = 0; key < size_of(keys); ++key)
       sum = fmaf(element(p_row + key), element(v_column + key * v.tensor_cols), sum);
   }
