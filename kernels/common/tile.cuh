@@ -105,7 +105,8 @@ struct TileCursor {
   }
 };
 
-/// Vectors do not cross rows: copy_width() sees to that. Offsets within a tile fit 32 bits: at most 64 rows of 2^24 columns.
+/// Vectors do not cross rows: copy_width() sees to that. Offsets within a tile fit 32 bits: at most 64 rows of 2^24
+/// columns.
 template <int kVec, class T>
 __device__ __forceinline__ void copy_in(float* smem, int pitch, const GlobalTile<T>& t) {
   constexpr int kBatch = 4;  // loads in flight a thread: enough to cover latency, few enough for the registers

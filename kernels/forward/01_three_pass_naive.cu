@@ -53,7 +53,8 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_s
 /// One value of each lane combined over the warp; every lane has the result.
 template <class Combine>
 __device__ __forceinline__ float over_warp(float x, Combine combine) {
-  for (int distance = kWarpSize / 2; distance > 0; distance /= 2) x = combine(x, __shfl_xor_sync(0xffffffff, x, distance));
+  for (int distance = kWarpSize / 2; distance > 0; distance /= 2)
+    x = combine(x, __shfl_xor_sync(0xffffffff, x, distance));
   return x;
 }
 

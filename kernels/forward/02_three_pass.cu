@@ -74,9 +74,9 @@ struct RowStatistics {
   float base, inverse, lse;  // maximum (0 in an empty row), 1 / sum (0), log-sum-exp
 };
 
-/// First sweep over a row, by the whole CTA: its maximum and sum. A row that fits stays on chip as e^(s - m); one that does
-/// not needs both in one go: an online softmax. `first` is the key at which this thread starts, the same in every sweep,
-/// so smem_row needs no barrier.
+/// First sweep over a row, by the whole CTA: its maximum and sum. A row that fits stays on chip as e^(s - m); one that
+/// does not needs both in one go: an online softmax. `first` is the key at which this thread starts, the same in every
+/// sweep, so smem_row needs no barrier.
 template <int kVec, class T>
 __device__ RowStatistics row_statistics(const T* s, int first, int num_keys, float* smem_row, float* scratch) {
   const bool fits = softmax_row_fits(num_keys);
@@ -113,7 +113,8 @@ __device__ RowStatistics row_statistics(const T* s, int first, int num_keys, flo
 
 /// Second sweep: P = e^(s - m) / l.
 template <int kVec, class T>
-__device__ void write_probabilities(const T* s, T* p, int first, int num_keys, const float* smem_row, float base, float inverse) {
+__device__ void write_probabilities(const T* s, T* p, int first, int num_keys, const float* smem_row, float base,
+                                    float inverse) {
   const bool fits = softmax_row_fits(num_keys);
   for (int key = first; key < num_keys; key += kSoftmaxThreads * kVec) {
     Pack<T, kVec> pack;
@@ -127,8 +128,8 @@ __device__ void write_probabilities(const T* s, T* p, int first, int num_keys, c
   }
 }
 
-/// Pass 2: P = softmax(S), kSoftmaxRows rows at a time. A row that fits is held in shared memory between its two sweeps;
-/// longer rows are swept once each, then a second time.
+/// Pass 2: P = softmax(S), kSoftmaxRows rows at a time. A row that fits is held in shared memory between its two
+/// sweeps; longer rows are swept once each, then a second time.
 template <class T, int kBlockM, class Observer>
 __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softmax(KernelParams p, Observer log) {
   constexpr int kVec = kVectorBytes / sizeof(T);
@@ -147,9 +148,11 @@ __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softm
   const auto write_row = [&](int row, float base, float inverse) {
     const GlobalTile<T> s = at.scores({row, row + 1}, keys), to = at.probabilities({row, row + 1}, keys);
     if (vectors)
-      write_probabilities<kVec>(s.base + s.first(), to.base + to.first(), first_key, size_of(keys), smem_row, base, inverse);
+      write_probabilities<kVec>(s.base + s.first(), to.base + to.first(), first_key, size_of(keys), smem_row, base,
+                                inverse);
     else
-      write_probabilities<1>(s.base + s.first(), to.base + to.first(), first_key, size_of(keys), smem_row, base, inverse);
+      write_probabilities<1>(s.base + s.first(), to.base + to.first(), first_key, size_of(keys), smem_row, base,
+                             inverse);
   };
 
   for (int begin = tile_rows.begin; begin < tile_rows.end; begin += kSoftmaxRows) {
@@ -171,7 +174,8 @@ __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softm
     }
     __syncthreads();
     if (!fits)
-      for (int row = rows.begin; row < rows.end; ++row) write_row(row, smem_base[row - rows.begin], smem_inverse[row - rows.begin]);
+      for (int row = rows.begin; row < rows.end; ++row)
+        write_row(row, smem_base[row - rows.begin], smem_inverse[row - rows.begin]);
     log.store(at.probabilities(rows, keys));
     log.compute(Op::log_sum_exp, at.head, rows, {0, 1});
     store_tile(smem_lse, 1, at.lse(rows), log);

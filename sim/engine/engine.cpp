@@ -61,7 +61,8 @@ struct Speeds {
 };
 
 /// Multiply-adds and comparisons that an operation spends on an element besides its matrix product and exponentials:
-/// subtract the maximum, compare, add to the sum, scale. On FMA units.
+/// subtract the maximum, compare, add to the sum, scale. On FMA units. Counted from the formula, not from compiled
+/// code.
 constexpr int kFlopsPerScore = 8;
 
 /// One operation with everything about it worked out that does not depend on when it runs.

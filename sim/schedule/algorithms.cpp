@@ -8,7 +8,8 @@ namespace {
 TileShape patch_tile(const AttentionProblem&) { return {32, 32, 1}; }
 
 /// Tiles of the FMA rungs: float32 operands on chip. Wider heads take shorter tiles, so that the CTA stays within the
-/// shared memory of every supported GPU up to head_dim 128, and of the large ones up to 256.
+/// shared memory of the large GPUs up to head_dim 256. (flash_v1 holds Q, K, V and O at once: 87 KB at head_dim 64,
+/// more than a T4 has; the request is then refused with both numbers.)
 TileShape fma_tile(const AttentionProblem& p) {
   return p.head_dim <= 64 ? TileShape{64, 64, 1} : p.head_dim <= 128 ? TileShape{64, 32, 1} : TileShape{32, 32, 1};
 }
