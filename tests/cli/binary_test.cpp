@@ -6,14 +6,14 @@
 namespace flashscope {
 namespace {
 
+// A sanitizer brings a library of its own: there is nothing to learn from such a build.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 std::string output_of(const std::string& command) {
   const Folder folder;
   REQUIRE(std::system((command + " >'" + (folder / "out") + "'").c_str()) == 0);
   return read_file(folder / "out");
 }
 
-// A sanitizer brings a library of its own: there is nothing to learn from such a build.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("the dynamic section names the C and C++ runtime and nothing else") {
   std::istringstream lines(output_of("LC_ALL=C readelf -d '" FLASHSCOPE_BINARY "'"));
   int needed = 0;
