@@ -4,10 +4,12 @@
 #include "sim/engine/engine.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <queue>
 
 #include "sim/engine/blocks.h"
+#include "sim/engine/core_times.h"
 #include "sim/engine/l2.h"
 #include "sim/engine/program.h"
 #include "sim/engine/server.h"
@@ -43,10 +45,9 @@ struct Speeds {
         hbm_read(Rate::per_second(m.hbm_read_gb_per_s.value * 1e9)),
         hbm_write(Rate::per_second(m.hbm_write_gb_per_s.value * 1e9)),
         port(per_clock(m, m.l2_bytes_per_clk_per_sm)),
-        smem(per_clock(m, m.smem_bytes_per_clk)),
-        fma(per_clock(m, m.fma_flops_per_clk)),
-        exp(per_clock(m, m.exps_per_clk)),
+        clock(Rate::per_second(m.sm_clock_mhz.value * 1e6)),
         l2_latency(from_ns(m.l2_latency_ns)),
+        l2_far_latency(from_ns(m.l2_far_latency_ns)),
         hbm_latency(from_ns(m.hbm_latency_ns)),
         cta_start(from_ns(m.cta_start_ns)),
         barrier(from_ns(m.barrier_ns)),
@@ -56,24 +57,19 @@ struct Speeds {
     return Rate::per_second(units.value * m.sm_clock_mhz.value * 1e6);
   }
 
-  Rate l2, hbm_read, hbm_write, port, smem, fma, exp;
-  Picoseconds l2_latency, hbm_latency, cta_start, barrier, launch_gap;
+  Rate l2, hbm_read, hbm_write, port, clock;
+  Picoseconds l2_latency, l2_far_latency, hbm_latency, cta_start, barrier, launch_gap;
 };
-
-/// Multiply-adds and comparisons that an operation spends on an element besides its matrix product and exponentials:
-/// subtract the maximum, compare, add to the sum, scale. On FMA units. Counted from the formula, not from compiled
-/// code.
-constexpr int kFlopsPerScore = 8;
 
 /// One operation with everything about it worked out that does not depend on when it runs.
 struct Step {
   Op op = Op::barrier;
   Tensor tensor = Tensor::Q;
-  Picoseconds fma = 0, exp = 0, smem = 0;  // on units of the SM
-  Picoseconds port = 0, l2 = 0;            // on the way to and from L2
-  std::int64_t fill_bytes = 0;             // store: of each block, see TileOp
-  BlockMap::Region blocks;                 // load, store
-  std::int64_t block_step = 0;             // from one repetition to the next
+  const CoreTime* core = nullptr;  // on the SM; not null
+  Picoseconds port = 0, l2 = 0;    // on the way to and from L2
+  std::int64_t fill_bytes = 0;     // store: of each block, see TileOp
+  BlockMap::Region blocks;         // load, store
+  std::int64_t block_step = 0;     // from one repetition to the next
 };
 
 /// A segment of a program (program.h) in that form; `program` keeps the operations themselves for the trace.
@@ -83,7 +79,8 @@ struct Work {
 };
 
 struct Sm {
-  Server port, smem, fma, exp;
+  Server port, core;
+  int ctas = 0;  // resident now
 };
 
 /// A CTA in one slot of an SM, and where it is in its work.
@@ -125,6 +122,7 @@ class Run {
         m_machine(machine),
         m_speeds(machine),
         m_blocks(schedule),
+        m_core_times(schedule, machine),
         m_partitions(static_cast<int>(machine.l2_partitions.value)),
         m_l2(l2_of(machine)) {}
 
@@ -173,8 +171,8 @@ class Run {
     result.occupancy_limit = fit.limit;
     result.begin = result.end = start;
     m_kernel = k;
-    m_launch = &launch;
     m_result = &result;
+    m_core_times.start_kernel(k, fit.ctas_per_sm);
 
     const int num_sms = static_cast<int>(m_machine.num_sms.value);
     m_sms.assign(static_cast<std::size_t>(num_sms), {});
@@ -185,6 +183,7 @@ class Run {
     for (int slot = 0; slot < fit.ctas_per_sm; ++slot)
       for (int sm = 0; sm < num_sms && next_cta < launch.ctas(); ++sm) {
         m_residents.push_back({sm, slot, 0, {}, 0, 0, 0, 0});
+        ++m_sms[static_cast<std::size_t>(sm)].ctas;
         place(static_cast<int>(m_residents.size()) - 1, next_cta++, start);
       }
     while (!m_queue.empty()) {
@@ -198,7 +197,10 @@ class Run {
       result.cta_time += ready.at - resident.began;
       result.end = std::max(result.end, ready.at);
       report_progress();
-      if (next_cta < launch.ctas()) place(ready.resident, next_cta++, ready.at);
+      if (next_cta < launch.ctas())
+        place(ready.resident, next_cta++, ready.at);
+      else
+        --m_sms[static_cast<std::size_t>(resident.sm)].ctas;
     }
     result.hbm_dirty_bytes = m_l2.dirty_bytes();
     return result.end;
@@ -211,24 +213,28 @@ class Run {
     resident.segment = resident.op = 0;
     resident.iteration = 0;
     resident.began = now;
-    record(resident, TileOp{}, {now, now + m_speeds.cta_start}, Reason::launch, 0);
-    m_queue.push({now + m_speeds.cta_start, index});
+    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
+    const Picoseconds started = on_core(sm, m_core_times.prologue(), now + m_speeds.cta_start);
+    record(resident, TileOp{}, {now, started}, Reason::launch, 0);
+    m_queue.push({started, index});
   }
 
-  void prepare(Program program, Work& work) const {
+  void prepare(Program program, Work& work) {
     work.program = std::move(program);
     work.steps.clear();
     for (const Segment& segment : work.program) {
       std::vector<Step>& steps = work.steps.emplace_back();
-      for (const TileOp& op : segment.ops) steps.push_back(prepared(op, segment.repeat));
+      const std::vector<const CoreTime*> cores = m_core_times.of(segment.ops);
+      for (std::size_t n = 0; n < segment.ops.size(); ++n)
+        steps.push_back(prepared(segment.ops[n], segment.repeat, *cores[n]));
     }
   }
 
-  Step prepared(const TileOp& op, const Repeat& repeat) const {
+  Step prepared(const TileOp& op, const Repeat& repeat, const CoreTime& core) const {
     Step step;
     step.op = op.op;
     step.tensor = op.tensor;
-    const std::int64_t elements = std::int64_t{op.rows} * op.cols;
+    step.core = &core;
     switch (op.op) {
       case Op::load:
       case Op::store:
@@ -238,33 +244,14 @@ class Run {
         step.fill_bytes = op.fill_bytes / std::max(1, step.blocks.down * step.blocks.across);
         step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step;
         break;
-      case Op::scores:
-      case Op::weighted_sum:
-        step.fma = m_speeds.fma.cost(2 * elements * op.depth);
-        step.smem = m_speeds.smem.cost(operand_bytes(elements * op.depth));
-        break;
-      case Op::softmax:
-      case Op::online_softmax:
-        step.exp = m_speeds.exp.cost(elements + (op.op == Op::online_softmax ? op.rows : 0));
-        step.fma = m_speeds.fma.cost(kFlopsPerScore * elements);
-        break;
-      case Op::mask:
-      case Op::clear_state:
-      case Op::undo_normalize:
-      case Op::normalize: step.fma = m_speeds.fma.cost(2 * elements); break;
-      case Op::log_sum_exp: step.exp = m_speeds.exp.cost(op.rows); break;
-      case Op::barrier: break;
+      default: break;
     }
     return step;
   }
 
-  /// SMEM bytes that feed the multiply-adds of a tile product through the rung's register tile. A warp step reads
-  /// rows + cols operands a thread; lanes that share an operand share the read. A warp is 4 × 8 threads, so
-  /// 4 · rows + 8 · cols distinct float32 words serve 32 · rows · cols multiply-adds.
-  std::int64_t operand_bytes(std::int64_t fmas) const {
-    const ThreadTile& tile = m_launch->thread_tile;
-    if (tile.rows == 0) return 0;
-    return 4 * (fmas * (4 * tile.rows + 8 * tile.cols) / (std::int64_t{kWarpSize} * tile.rows * tile.cols));
+  /// On the SM from `now`: not before the CTA alone would be done, nor before the SM has done all that is queued on it.
+  static Picoseconds on_core(Sm& sm, const CoreTime& core, Picoseconds now) {
+    return std::max(now + core.alone, sm.core.serve(now, core.share[static_cast<std::size_t>(sm.ctas - 1)]));
   }
 
   /// Performs the resident's next operation from `now`; returns when it ends.
@@ -281,11 +268,8 @@ class Run {
       store(resident, step, now, end, reason);
     else if (step.op == Op::barrier)
       latest(now + m_speeds.barrier, Reason::barrier, end, reason);
-    else {
-      if (step.fma > 0) latest(sm.fma.serve(now, step.fma), Reason::fma, end, reason);
-      if (step.exp > 0) latest(sm.exp.serve(now, step.exp), Reason::exp, end, reason);
-      if (step.smem > 0) latest(sm.smem.serve(now, step.smem), Reason::smem, end, reason);
-    }
+    else
+      latest(on_core(sm, *step.core, now), step.core->reason, end, reason);
     m_result->reasons[static_cast<std::size_t>(reason)] += end - now;
     if (m_options->trace) {
       const Segment& segment = resident.work.program[resident.segment];
@@ -315,9 +299,11 @@ class Run {
   /// L2 answers with what it holds, HBM with the rest; both through the SM's port. Returns the bytes from HBM.
   std::int64_t load(const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
     std::int64_t miss = 0, evicted = 0;
+    bool far = false;
     for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
       const L2Cache::Access access = m_l2.read(block, bytes, resident.sm % m_partitions);
       miss += access.miss_bytes;
+      far = far || access.far;
       evicted += access.write_bytes;
       m_result->l2_read_hit_bytes += access.hit_bytes;
       count_evictions();
@@ -325,11 +311,16 @@ class Run {
     m_result->hbm.read += miss;
     m_result->tensors[static_cast<std::size_t>(step.tensor)].read += miss;
     if (evicted > 0) m_hbm.serve(now, m_speeds.hbm_write.cost(evicted));
-    latest(m_sms[static_cast<std::size_t>(resident.sm)].port.serve(now, step.port) + m_speeds.l2_latency, Reason::l2,
-           end, reason);
-    latest(m_l2_link.serve(now, step.l2) + m_speeds.l2_latency, Reason::l2, end, reason);
-    if (miss > 0)
-      latest(m_hbm.serve(now, m_speeds.hbm_read.cost(miss)) + m_speeds.hbm_latency, Reason::hbm, end, reason);
+    // The lines of a tile lie everywhere: the tile is there when the farthest of them is.
+    const Picoseconds latency = miss > 0 ? m_speeds.hbm_latency : far ? m_speeds.l2_far_latency : m_speeds.l2_latency;
+    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
+    latest(sm.port.serve(now, step.port) + latency, Reason::l2, end, reason);
+    latest(m_l2_link.serve(now, step.l2) + latency, Reason::l2, end, reason);
+    if (miss > 0) latest(m_hbm.serve(now, m_speeds.hbm_read.cost(miss)) + latency, Reason::hbm, end, reason);
+    // Addresses before, conversions and shared memory after: the warps do this between waits for global memory.
+    const Picoseconds waits = step.core->round_trips * latency, core_end = on_core(sm, *step.core, now);
+    const Reason wait_reason = miss > 0 ? Reason::hbm : Reason::l2;
+    latest(core_end + waits, core_end - now > waits ? step.core->reason : wait_reason, end, reason);
     return miss;
   }
 
@@ -345,8 +336,10 @@ class Run {
     m_result->hbm.read += filled;
     m_result->tensors[static_cast<std::size_t>(step.tensor)].read += filled;
     if (filled > 0) latest(m_hbm.serve(now, m_speeds.hbm_read.cost(filled)), Reason::hbm, end, reason);
-    latest(m_sms[static_cast<std::size_t>(resident.sm)].port.serve(now, step.port), Reason::l2, end, reason);
+    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
+    latest(sm.port.serve(now, step.port), Reason::l2, end, reason);
     latest(m_l2_link.serve(now, step.l2), Reason::l2, end, reason);
+    latest(on_core(sm, *step.core, now), step.core->reason, end, reason);
     if (evicted > 0) latest(m_hbm.serve(now, m_speeds.hbm_write.cost(evicted)), Reason::hbm, end, reason);
   }
 
@@ -388,6 +381,7 @@ class Run {
   const RunOptions* m_options = nullptr;
   const Speeds m_speeds;
   const BlockMap m_blocks;
+  CoreTimes m_core_times;
   const int m_partitions;
   L2Cache m_l2;
   Server m_l2_link, m_hbm;
@@ -397,7 +391,6 @@ class Run {
   std::int64_t m_total_ctas = 0, m_done_ctas = 0;
   // The kernel being run
   int m_kernel = 0;
-  const KernelLaunch* m_launch = nullptr;
   KernelPrediction* m_result = nullptr;
 };
 
@@ -412,8 +405,9 @@ Picoseconds roofline_bound(const KernelCount& c, std::int64_t hbm_read_bytes, co
   const Speeds speeds(m);
   const std::int64_t sms = static_cast<std::int64_t>(m.num_sms.value);
   const std::int64_t wire = c.sm.sector_read + c.sm.sector_write;
-  return std::max({speeds.fma.cost(c.flops_executed) / sms, speeds.exp.cost(c.exps) / sms, speeds.l2.cost(wire),
-                   speeds.port.cost(wire) / sms, speeds.hbm_read.cost(hbm_read_bytes)});
+  const auto units = [&m](const Quantity& per_clock) { return Speeds::per_clock(m, per_clock); };
+  return std::max({units(m.fma_flops_per_clk).cost(c.flops_executed) / sms, units(m.exps_per_clk).cost(c.exps) / sms,
+                   speeds.l2.cost(wire), speeds.port.cost(wire) / sms, speeds.hbm_read.cost(hbm_read_bytes)});
 }
 
 namespace {

@@ -34,6 +34,7 @@ L2Cache::Access L2Cache::read(std::int64_t block, std::int64_t bytes, int partit
     }
     if (half != partition && touch(key_of(block, half, half))) {  // in the other half: copied over
       access.hit_bytes += part;
+      access.far = true;
     } else {
       access.miss_bytes += part;
       if (half != partition) insert(key_of(block, half, half), part, access);

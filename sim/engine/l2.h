@@ -17,6 +17,7 @@ class L2Cache {
     std::int64_t hit_bytes = 0;    // read: found in this cache; write: 0
     std::int64_t miss_bytes = 0;   // fetched from HBM
     std::int64_t write_bytes = 0;  // dirty bytes pushed out to HBM by this access
+    bool far = false;              // read: some of it was found in the other partition
   };
   /// Told which tile each pushed-out dirty piece belonged to.
   struct Eviction {

@@ -26,6 +26,10 @@ struct Machine {
   Quantity tensor_fp8_flops_per_clk;   // 0: none
   Quantity exps_per_clk;               // special function unit, per clock and SM
   Quantity smem_bytes_per_clk;         // per SM
+  Quantity warp_schedulers;            // per SM, each issues one warp instruction a clock
+  Quantity alu_ops_per_clk;            // integer adds, compares, selections, per clock and SM
+  Quantity bank_reads_per_clk;   // operands from each of the two register banks of a scheduler, a warp's at a time
+  Quantity on_chip_latency_clk;  // to the result of a shared memory read, a shuffle or a special function
   // Limits of an SM
   Quantity registers_per_sm;  // 32-bit registers
   Quantity smem_bytes_per_sm;
@@ -39,6 +43,7 @@ struct Machine {
   Quantity l2_gb_per_s;              // all SMs together, hits
   Quantity l2_bytes_per_clk_per_sm;  // port of one SM
   Quantity l2_latency_ns;
+  Quantity l2_far_latency_ns;  // of the other partition; one partition: the same
   Quantity hbm_bytes;
   Quantity hbm_read_gb_per_s;
   Quantity hbm_write_gb_per_s;

@@ -7,6 +7,7 @@
 
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/fma_rungs.h"
+#include "sim/schedule/fma_work.h"
 
 namespace flashscope {
 namespace {
@@ -42,6 +43,15 @@ class FlashV1 final : public Schedule {
     const std::int64_t lse_write = 4 * std::int64_t{p.seqlen_q};
     return {(rounds_read + lse_read) * p.num_heads(), (rounds_write + initial_write + lse_write) * p.num_heads(),
             (rounds_read + rounds_write) * p.num_heads()};
+  }
+
+  WarpWork warp_work(int kernel, const TileOp& op) const override {
+    const ThreadTile scores = fma_thread_tile(tile().br, tile().bc);
+    if (op.op == Op::online_softmax)
+      return online_softmax_by_row_work(scores.rows, scores.cols, fma_width(problem().head_dim) / kFmaThreadCols);
+    // The statistics are in shared memory: a logarithm for each thread that has a row, and no sums.
+    if (op.op == Op::log_sum_exp) return row_end_work(1);
+    return Schedule::warp_work(kernel, op);
   }
 
  protected:

@@ -4,6 +4,7 @@
 
 #include "sim/error.h"
 #include "sim/schedule/fma_rungs.h"
+#include "sim/schedule/fma_work.h"
 
 namespace flashscope {
 
@@ -68,6 +69,56 @@ bool Schedule::sector_aligned() const {
     if (is_scores && m_tile.bc * shape.element_bytes % kSectorBytes != 0) return false;
   }
   return true;
+}
+
+CopyShape Schedule::copy_shape(int kernel, const TileOp& op) const {
+  const TensorShape shape = shape_of(op.tensor, m_problem);
+  const std::int64_t first =
+      op.head * shape.head_bytes() + op.row * shape.pitch() + std::int64_t{op.col} * shape.element_bytes;
+  const int width = copy_width(first, shape.pitch(), std::int64_t{op.cols} * shape.element_bytes, shape.element_bytes);
+  return {op.rows, op.cols, width / shape.element_bytes, shape.element_bytes,
+          m_kernels[static_cast<std::size_t>(kernel)].resources.threads};
+}
+
+WarpWork Schedule::prologue_work(int) const { return flashscope::prologue_work(); }
+
+WarpWork Schedule::warp_work(int kernel, const TileOp& op) const {
+  const KernelLaunch& launch = m_kernels[static_cast<std::size_t>(kernel)];
+  const int threads = std::max(1, launch.resources.threads);
+  if (launch.thread_tile.rows == 0) {  // elements in registers
+    const std::int64_t elements = (std::int64_t{op.rows} * op.cols * std::max(1, op.depth) + threads - 1) / threads;
+    return op.op == Op::load || op.op == Op::store || op.op == Op::barrier
+               ? WarpWork{}
+               : arithmetic_work(static_cast<int>(std::min<std::int64_t>(elements, 1 << 20)));
+  }
+  // A register tile is computed whole, whatever part of it exists: rows of the query tile, keys, columns of the output.
+  const int width = fma_width(m_problem.head_dim);
+  const ThreadTile scores = fma_thread_tile(m_tile.br, m_tile.bc), output = fma_thread_tile(m_tile.br, width);
+  switch (op.op) {
+    case Op::load: {
+      const CopyShape copy = copy_shape(kernel, op);
+      const bool by_keys = op.tensor == Tensor::K || op.tensor == Tensor::V;
+      const bool statistic = op.tensor == Tensor::L || op.tensor == Tensor::M;
+      const bool square = op.tensor == Tensor::S || op.tensor == Tensor::P;
+      WarpWork work = copy_in_work(copy);
+      if (!statistic) work.then(zero_rest_work(copy, by_keys ? m_tile.bc : m_tile.br, square ? m_tile.bc : width));
+      return work;
+    }
+    case Op::store: return copy_out_work(copy_shape(kernel, op));
+    case Op::scores:
+      return product_transposed_work(scores.rows, scores.cols, op.depth)
+          .then(arithmetic_work(scores.rows * scores.cols));
+    case Op::weighted_sum: return product_work(output.rows, output.cols, m_tile.bc);
+    case Op::mask: return mask_work(scores.rows, scores.cols);
+    case Op::online_softmax: return online_softmax_work(scores.rows, scores.cols, output.cols);
+    case Op::softmax: return online_softmax_work(scores.rows, scores.cols, 0);
+    case Op::clear_state: return arithmetic_work(output.rows * output.cols);
+    case Op::undo_normalize:
+    case Op::normalize: return arithmetic_work(output.rows * output.cols).then(stage_work(output.rows, output.cols));
+    case Op::log_sum_exp: return row_end_work(output.rows);
+    case Op::barrier: return {};
+  }
+  throw Error(ErrorKind::internal, "warp_work: unknown operation");
 }
 
 Range CtaProgram::rows_of(int i) const {

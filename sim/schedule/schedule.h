@@ -9,6 +9,7 @@
 
 #include "sim/problem.h"
 #include "sim/schedule/op.h"
+#include "sim/schedule/warp_work.h"
 
 namespace flashscope {
 
@@ -70,6 +71,7 @@ enum class Access {
 };
 
 class CtaProgram;
+struct CopyShape;
 
 /// Exact SM traffic written down as a formula, independently of the walk: what counting must give.
 struct ClosedForm {
@@ -109,11 +111,20 @@ class Schedule {
   /// The default visits each once. Exact: alike means equal bytes, sectors, FLOPs and exponentials.
   virtual std::vector<std::pair<std::int64_t, std::int64_t>> cta_classes(int kernel) const;
 
+  /// What each warp of a CTA executes for an operation (global memory apart): counts, not times. The default is the
+  /// tiled FMA rungs' way (fma_work.h) for kernels with a thread tile, and plain arithmetic on each element for others.
+  virtual WarpWork warp_work(int kernel, const TileOp& op) const;
+  /// And before its first operation.
+  virtual WarpWork prologue_work(int kernel) const;
+
   /// True when the byte addresses of all tiles and heads are multiples of a sector, so that tiles of one size have
   /// equal sector counts and counting may visit one of them for all.
   bool sector_aligned() const;
 
  protected:
+  /// How the threads of `kernel` copy the region of a load or store, by the width that walk.h allows.
+  CopyShape copy_shape(int kernel, const TileOp& op) const;
+
   /// The algorithm itself: one CTA of one kernel. `inner` counts CTAs within the head.
   virtual void cta(int kernel, std::int64_t inner, CtaProgram& program) const = 0;
 

@@ -4,6 +4,7 @@
 // under a mask the scores are set to -inf, no tile is skipped.
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/fma_rungs.h"
+#include "sim/schedule/fma_work.h"
 
 namespace flashscope {
 namespace {
@@ -64,6 +65,31 @@ class ThreePass final : public Schedule {
       for (int c = 0; c < 2; ++c)
         if (rows[r] * cols[c] > 0) classes.emplace_back((r ? rows[0] : 0) * tc + (c ? cols[0] : 0), rows[r] * cols[c]);
     return classes;
+  }
+
+  WarpWork warp_work(int kernel, const TileOp& op) const override {
+    if (kernel == kScores && op.op == Op::store) {  // through shared memory, in the order of the copy
+      const ThreadTile scores = fma_thread_tile(tile().br, tile().bc);
+      return stage_scores_work(scores.rows, scores.cols).then(copy_out_work(copy_shape(kernel, op)));
+    }
+    if (kernel != kSoftmax) {
+      // Nothing is normalised at the end; O goes through shared memory.
+      const ThreadTile output = fma_thread_tile(tile().br, fma_width(problem().head_dim));
+      WarpWork work = Schedule::warp_work(kernel, op);
+      return op.op == Op::store ? stage_work(output.rows, output.cols).then(work) : work;
+    }
+    const bool fits = softmax_row_fits(problem().seqlen_k);
+    TileOp one_row = op;
+    one_row.rows = 1;
+    if (op.op == Op::softmax) one_row.tensor = Tensor::S;
+    const CopyShape row = copy_shape(kernel, one_row);
+    switch (op.op) {
+      case Op::load: return softmax_read_work(op.rows, row, fits);
+      case Op::softmax: return softmax_rows_work(op.rows, row, fits);
+      case Op::store:
+        return op.tensor == Tensor::P ? softmax_write_work(op.rows, row, fits) : copy_out_work(copy_shape(kernel, op));
+      default: return {};
+    }
   }
 
  protected:

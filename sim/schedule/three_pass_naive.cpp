@@ -6,6 +6,7 @@
 
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/fma_rungs.h"
+#include "sim/schedule/fma_work.h"
 
 namespace flashscope {
 namespace {
@@ -37,6 +38,25 @@ class ThreePassNaive final : public Schedule {
     const std::int64_t o = e * p.seqlen_q * p.head_dim * h;
     const std::int64_t k = e * p.seqlen_k * p.head_dim * p.num_kv_heads();
     return {read, 2 * e * pairs + lse + o, 2 * o + 2 * k + 4 * e * pairs};
+  }
+
+  /// A product's two loads and its multiply-adds are one loop: its instructions stand at the product, its waits at the
+  /// second load.
+  WarpWork warp_work(int kernel, const TileOp& op) const override {
+    constexpr int kScoresUnroll = 4, kSumUnroll = 2;  // as the kernels say
+    WarpWork work;
+    switch (op.op) {
+      case Op::load:
+        if (op.tensor == Tensor::S) return naive_scan_work(op.cols, false);
+        if (op.tensor == Tensor::K) work.round_trips = num_tiles(op.cols, kScoresUnroll);
+        if (op.tensor == Tensor::V) work.round_trips = num_tiles(op.rows, kSumUnroll);
+        if (op.tensor == Tensor::Q || op.tensor == Tensor::P) work.round_trips = 0;
+        return work;
+      case Op::scores: return naive_product_work(op.depth, kScoresUnroll);
+      case Op::weighted_sum: return naive_product_work(op.depth, kSumUnroll);
+      case Op::softmax: return naive_scan_work(op.cols, true).then(naive_scan_work(op.cols, true));
+      default: return Schedule::warp_work(kernel, op);
+    }
   }
 
  protected:

@@ -14,6 +14,10 @@ inline Machine test_machine() {
   set(&Machine::tensor_fp16_flops_per_clk, 4096);
   set(&Machine::exps_per_clk, 16);
   set(&Machine::smem_bytes_per_clk, 128);
+  set(&Machine::warp_schedulers, 4);
+  set(&Machine::alu_ops_per_clk, 64);
+  set(&Machine::bank_reads_per_clk, 1);
+  set(&Machine::on_chip_latency_clk, 30);
   set(&Machine::registers_per_sm, 65536);
   set(&Machine::smem_bytes_per_sm, 233472);
   set(&Machine::smem_bytes_per_cta, 232448);
@@ -25,6 +29,7 @@ inline Machine test_machine() {
   set(&Machine::l2_gb_per_s, 640);
   set(&Machine::l2_bytes_per_clk_per_sm, 64);
   set(&Machine::l2_latency_ns, 250);
+  set(&Machine::l2_far_latency_ns, 400);
   set(&Machine::hbm_bytes, 16e9);
   set(&Machine::hbm_read_gb_per_s, 400);
   set(&Machine::hbm_write_gb_per_s, 350);

@@ -19,7 +19,7 @@ bool ends_with_json(std::string_view name) {
 
 /// Things that are counted; everything else may have a fraction.
 bool is_whole(std::string_view unit) {
-  for (std::string_view counted : {"SM", "B", "register", "thread", "CTA", "partition"})
+  for (std::string_view counted : {"SM", "B", "register", "thread", "CTA", "partition", "scheduler"})
     if (unit == counted) return true;
   return false;
 }
@@ -43,7 +43,8 @@ Quantity quantity_from_json(const Json& document, const MachineField& field, con
                 place + ".source: \"" + quantity.source + "\" is not one of datasheet, calibration, published");
   quantity.reference = string_member(object, "reference", place);
   if (quantity.reference.empty())
-    throw Error(ErrorKind::input, place + ".reference: empty; name the document, or the GPU and date of the calibration");
+    throw Error(ErrorKind::input,
+                place + ".reference: empty; name the document, or the GPU and date of the calibration");
   return quantity;
 }
 
@@ -58,6 +59,7 @@ void check_consistency(const Machine& machine, const std::string& file) {
   at_most("smem_bytes_reserved_per_cta", machine.smem_bytes_reserved_per_cta, "smem_bytes_per_sm",
           machine.smem_bytes_per_sm);
   at_most("l2_bytes", machine.l2_bytes, "hbm_bytes", machine.hbm_bytes);
+  at_most("l2_latency_ns", machine.l2_latency_ns, "l2_far_latency_ns", machine.l2_far_latency_ns);
   at_most("l2_latency_ns", machine.l2_latency_ns, "hbm_latency_ns", machine.hbm_latency_ns);
 }
 
@@ -103,10 +105,11 @@ Json machine_to_json(const Machine& machine) {
     const Quantity& quantity = machine.*field.member;
     // Counts stay integers in the file: 132, not 132.0.
     const bool whole = quantity.value == std::floor(quantity.value) && std::fabs(quantity.value) < 9e15;
-    document[field.key] = {{"value", whole ? Json(static_cast<std::int64_t>(quantity.value)) : json_number(quantity.value)},
-                           {"unit", field.unit},
-                           {"source", quantity.source},
-                           {"reference", quantity.reference}};
+    document[field.key] = {
+        {"value", whole ? Json(static_cast<std::int64_t>(quantity.value)) : json_number(quantity.value)},
+        {"unit", field.unit},
+        {"source", quantity.source},
+        {"reference", quantity.reference}};
   }
   return document;
 }

@@ -1,0 +1,40 @@
+// How long the warps of an SM take for their work (sim/schedule/warp_work.h), alone and beside others.
+//
+// A small simulation of one warp scheduler and its share of the shared-memory pipe. Warps issue stretches in the order
+// in which they become ready; a stretch holds the scheduler for as long as its busiest unit needs (issue slots, FMA,
+// integer, special function, register banks) and the warp for as long as its dependent instructions need; results from
+// shared memory come after all earlier wavefronts and the latency. What one warp waits, others fill.
+#pragma once
+#include <cstdint>
+
+#include "sim/machine/machine.h"
+#include "sim/schedule/warp_work.h"
+
+namespace flashscope {
+
+/// Clocks of an SM.
+using Clocks = std::int64_t;
+
+class SmModel {
+ public:
+  explicit SmModel(const Machine& machine);
+
+  /// Clocks from the common start of `ctas` CTAs of `warps_per_cta` warps to the end of the last, each with `work`.
+  Clocks clocks(const WarpWork& work, int warps_per_cta, int ctas) const;
+
+  /// The unit that is busy longest, for the picture's reason.
+  enum class Unit { arithmetic, shared_memory, special_function };
+  Unit busiest(const WarpWork& work) const;
+
+ private:
+  Clocks service(const Stretch& stretch) const;  // of the scheduler's busiest unit
+  Clocks wavefront_clocks(const Stretch& stretch, int sharers) const;
+
+  int m_schedulers;
+  int m_fma_clocks, m_alu_clocks, m_mufu_clocks;  // of a scheduler's units, per warp instruction
+  int m_bank_reads_per_clock;
+  int m_smem_bytes_per_clock;
+  Clocks m_latency;
+};
+
+}  // namespace flashscope

@@ -1,0 +1,45 @@
+// What the warps of a CTA execute for one tile operation: instructions by the unit that takes them, bank by bank and
+// wavefront by wavefront. The schedule says how much; sim/engine/sm_model says how long.
+//
+// A warp issues in order. Its work is cut into stretches between the points where it waits for results that do not
+// come after a fixed time (shared memory, shuffles, special functions): such a wait is what other warps can fill.
+#pragma once
+#include <vector>
+
+namespace flashscope {
+
+/// Of one warp. Counts are warp instructions.
+struct Stretch {
+  int instructions = 0;     // issue slots, whatever the unit
+  int clocks = 0;           // least time for one warp alone: the compiler's stall counts between dependent instructions
+  int fma = 0;              // multiply, add, multiply-add on the float32 units
+  int alu = 0;              // integer, compare, select, convert
+  int mufu = 0;             // exponential, reciprocal
+  int bank_reads = 0;       // operands read from the busier of the two register banks
+  int wavefronts = 0;       // shared memory and shuffles: passes of 128 bytes
+  int waits = 0;            // times that it waits, one after the other, for such results
+  bool prefetches = false;  // its shared-memory reads are for the stretch after the next: nothing waits here
+};
+
+/// `stretches` one after the other, `times` times.
+struct Phase {
+  std::vector<Stretch> stretches;
+  int times = 1;
+};
+
+struct WarpWork {
+  std::vector<Phase> phases;
+  /// Reads of global memory that follow one another, each waiting for the one before (load).
+  int round_trips = 1;
+
+  WarpWork& then(Stretch stretch, int times = 1) {
+    if (times > 0) phases.push_back({{stretch}, times});
+    return *this;
+  }
+  WarpWork& then(const WarpWork& other) {
+    phases.insert(phases.end(), other.phases.begin(), other.phases.end());
+    return *this;
+  }
+};
+
+}  // namespace flashscope
