@@ -240,6 +240,8 @@ class Run {
         break;
       case Op::scores:
       case Op::weighted_sum:
+      case Op::d_probabilities:
+      case Op::gradient_sum:
         step.fma = m_speeds.fma.cost(2 * elements * op.depth);
         step.smem = m_speeds.smem.cost(operand_bytes(elements * op.depth));
         break;
@@ -248,8 +250,15 @@ class Run {
         step.exp = m_speeds.exp.cost(elements + (op.op == Op::online_softmax ? op.rows : 0));
         step.fma = m_speeds.fma.cost(kFlopsPerScore * elements);
         break;
+      case Op::probabilities:
+        step.exp = m_speeds.exp.cost(elements);
+        step.fma = m_speeds.fma.cost(2 * elements);
+        break;
       case Op::mask:
       case Op::clear_state:
+      case Op::clear_gradient:
+      case Op::row_dot:
+      case Op::d_scores:
       case Op::undo_normalize:
       case Op::normalize: step.fma = m_speeds.fma.cost(2 * elements); break;
       case Op::log_sum_exp: step.exp = m_speeds.exp.cost(op.rows); break;
@@ -495,7 +504,7 @@ Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine,
   for (const KernelLaunch& launch : schedule.kernels()) {
     const std::int64_t slots =
         static_cast<std::int64_t>(machine.num_sms.value) * occupancy(launch.resources, machine).ctas_per_sm;
-    const std::int64_t ctas = std::max<std::int64_t>(1, launch.ctas_per_head * group);
+    const std::int64_t ctas = std::max<std::int64_t>(1, launch.ctas() * group / heads);
     const std::int64_t exact = std::lcm(std::max<std::int64_t>(1, slots), ctas) / ctas;
     const std::int64_t groups = exact <= 8 ? exact : (slots + ctas - 1) / ctas;
     wave = std::max(wave, groups * group);

@@ -8,29 +8,27 @@
 namespace flashscope {
 
 const char* name_of(Tensor tensor) {
-  static constexpr const char* names[kNumTensors] = {"Q", "K", "V", "S", "P", "O", "LSE", "M", "L"};
+  static constexpr const char* names[kNumTensors] = {"Q",   "K", "V", "S",  "P",  "O",  "LSE", "M",
+                                                      "L",   "dO", "dQ", "dK", "dV", "dP", "dS",  "D"};
   return names[static_cast<int>(tensor)];
 }
 
 const char* name_of(Op op) {
   static constexpr const char* names[kNumOps] = {"load",           "store",     "clear_state",    "scores",
                                                  "mask",           "softmax",   "online_softmax", "weighted_sum",
-                                                 "undo_normalize", "normalize", "log_sum_exp",    "barrier"};
+                                                 "undo_normalize", "normalize", "log_sum_exp",    "barrier",
+                                                 "clear_gradient", "row_dot",   "probabilities",  "d_probabilities",
+                                                 "d_scores",       "gradient_sum"};
   return names[static_cast<int>(op)];
 }
 
 TensorShape shape_of(Tensor tensor, const AttentionProblem& p) {
   const int element = element_bytes(p.dtype);
-  switch (tensor) {
-    case Tensor::Q:
-    case Tensor::O: return {p.seqlen_q, p.head_dim, p.num_heads(), element};
-    case Tensor::K:
-    case Tensor::V: return {p.seqlen_k, p.head_dim, p.num_kv_heads(), element};
-    case Tensor::S:
-    case Tensor::P: return {p.seqlen_q, p.seqlen_k, p.num_heads(), element};
-    case Tensor::LSE:
-    case Tensor::M:
-    case Tensor::L: return {p.seqlen_q, 1, p.num_heads(), 4};
+  switch (layout_of(tensor)) {
+    case Layout::by_query: return {p.seqlen_q, p.head_dim, p.num_heads(), element};
+    case Layout::by_key: return {p.seqlen_k, p.head_dim, p.num_kv_heads(), element};
+    case Layout::scores: return {p.seqlen_q, p.seqlen_k, p.num_heads(), element};
+    case Layout::statistic: return {p.seqlen_q, 1, p.num_heads(), 4};
   }
   throw Error(ErrorKind::internal, "shape_of: unknown tensor");
 }
@@ -47,7 +45,9 @@ std::int64_t Schedule::peak_memory_bytes() const {
 
 void Schedule::walk(int kernel, std::int64_t cta_index, OpSink& sink) const {
   const KernelLaunch& launch = m_kernels[static_cast<std::size_t>(kernel)];
-  CtaProgram program(*this, static_cast<int>(cta_index / launch.ctas_per_head), sink);
+  const int head = static_cast<int>(cta_index / launch.ctas_per_head);
+  const int heads_each = launch.heads < m_problem.num_heads() ? m_problem.heads / m_problem.kv_heads : 1;
+  CtaProgram program(*this, head * heads_each, sink);
   cta(kernel, cta_index % launch.ctas_per_head, program);
 }
 
@@ -58,14 +58,30 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::cta_classes(int ker
   return classes;
 }
 
+std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::score_tile_classes() const {
+  const AttentionProblem& p = m_problem;
+  const std::int64_t tr = num_tiles(p.seqlen_q, m_tile.br), tc = num_tiles(p.seqlen_k, m_tile.bc);
+  std::vector<std::pair<std::int64_t, std::int64_t>> classes;
+  if (!sector_aligned() || p.mask().left >= 0 || p.mask().right >= 0) {  // under a mask kept pairs differ
+    for (std::int64_t inner = 0; inner < tr * tc; ++inner) classes.emplace_back(inner, 1);
+    return classes;
+  }
+  // Whole and partial query tiles × whole and partial key tiles: four kinds of CTA.
+  const std::int64_t rows[2] = {p.seqlen_q / m_tile.br, p.seqlen_q % m_tile.br != 0};
+  const std::int64_t cols[2] = {p.seqlen_k / m_tile.bc, p.seqlen_k % m_tile.bc != 0};
+  for (int r = 0; r < 2; ++r)
+    for (int c = 0; c < 2; ++c)
+      if (rows[r] * cols[c] > 0) classes.emplace_back((r ? rows[0] : 0) * tc + (c ? cols[0] : 0), rows[r] * cols[c]);
+  return classes;
+}
+
 bool Schedule::sector_aligned() const {
   for (Tensor tensor : m_tensors) {
     const TensorShape shape = shape_of(tensor, m_problem);
-    const bool is_statistic = tensor == Tensor::LSE || tensor == Tensor::M || tensor == Tensor::L;
-    const std::int64_t tile_step = is_statistic ? std::int64_t{m_tile.br} * shape.element_bytes : shape.pitch();
+    const Layout layout = layout_of(tensor);
+    const std::int64_t tile_step = layout == Layout::statistic ? std::int64_t{m_tile.br} * shape.element_bytes : shape.pitch();
     if (tile_step % kSectorBytes != 0 || shape.head_bytes() % kSectorBytes != 0) return false;
-    const bool is_scores = tensor == Tensor::S || tensor == Tensor::P;
-    if (is_scores && m_tile.bc * shape.element_bytes % kSectorBytes != 0) return false;
+    if (layout == Layout::scores && m_tile.bc * shape.element_bytes % kSectorBytes != 0) return false;
   }
   return true;
 }
@@ -81,16 +97,11 @@ Range CtaProgram::keys_of(int j) const {
 }
 
 void CtaProgram::move(Op op, Tensor tensor, int i, int j) {
-  switch (tensor) {
-    case Tensor::Q:
-    case Tensor::O: return move_region(op, tensor, i, j, rows_of(i), {0, head_dim()}, Access::copy);
-    case Tensor::K:
-    case Tensor::V: return move_region(op, tensor, i, j, keys_of(j), {0, head_dim()}, Access::copy);
-    case Tensor::S:
-    case Tensor::P: return move_region(op, tensor, i, j, rows_of(i), keys_of(j), Access::copy);
-    case Tensor::LSE:
-    case Tensor::M:
-    case Tensor::L: return move_region(op, tensor, i, j, rows_of(i), {0, 1}, Access::copy);
+  switch (layout_of(tensor)) {
+    case Layout::by_query: return move_region(op, tensor, i, j, rows_of(i), {0, head_dim()}, Access::copy);
+    case Layout::by_key: return move_region(op, tensor, i, j, keys_of(j), {0, head_dim()}, Access::copy);
+    case Layout::scores: return move_region(op, tensor, i, j, rows_of(i), keys_of(j), Access::copy);
+    case Layout::statistic: return move_region(op, tensor, i, j, rows_of(i), {0, 1}, Access::copy);
   }
 }
 
@@ -119,7 +130,7 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
   t.op = op;
   t.tensor = tensor;
   t.head = m_head;
-  if (tensor == Tensor::K || tensor == Tensor::V)
+  if (layout_of(tensor) == Layout::by_key)
     t.head = m_head / p.heads * p.kv_heads + kv_head_of(m_head % p.heads, p.heads, p.kv_heads);
   t.i = i;
   t.j = j;
@@ -153,9 +164,10 @@ void CtaProgram::mask(int i, int j) {
   if (!all_kept(mask, rows, keys) || problem().dense_mask) compute(Op::mask, i, j, rows, keys, 0);
 }
 
-void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth) {
+void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth, Tensor tensor) {
   TileOp t;
   t.op = op;
+  t.tensor = tensor;
   t.head = m_head;
   t.i = i;
   t.j = j;
