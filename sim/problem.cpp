@@ -36,6 +36,14 @@ DType dtype_from_name(const std::string& name) {
   throw Error(ErrorKind::usage, "--dtype: '" + name + "' is not one of fp32, fp16, bf16, fp8, fp64");
 }
 
+const char* name_of(Pass pass) { return pass == Pass::forward ? "forward" : "backward"; }
+
+Pass pass_from_name(const std::string& name) {
+  for (Pass pass : {Pass::forward, Pass::backward})
+    if (name == name_of(pass)) return pass;
+  throw Error(ErrorKind::usage, "--pass: '" + name + "' is not one of forward, backward");
+}
+
 double AttentionProblem::scale() const {
   return softmax_scale != 0 ? softmax_scale : 1.0 / std::sqrt(static_cast<double>(head_dim));
 }
@@ -96,10 +104,13 @@ std::int64_t kept_pairs(const AttentionProblem& p) {
   return per_head * p.num_heads();
 }
 
-std::int64_t attention_flops(const AttentionProblem& p) { return 4 * std::int64_t{p.head_dim} * kept_pairs(p); }
+std::int64_t attention_flops(const AttentionProblem& p) {
+  const int products = p.pass == Pass::forward ? 2 : 5;
+  return 2 * products * std::int64_t{p.head_dim} * kept_pairs(p);
+}
 
 std::int64_t compulsory_bytes(const AttentionProblem& p) {
-  if (p.seqlen_q == 0) return 0;
+  if (p.seqlen_q == 0 && p.pass == Pass::forward) return 0;
   // Rows with at least one kept key, and keys that at least one row keeps: both are contiguous ranges.
   const auto used = [](const MaskShape& mask) {
     std::int64_t rows = 0;
@@ -112,8 +123,10 @@ std::int64_t compulsory_bytes(const AttentionProblem& p) {
   const std::int64_t row_bytes = std::int64_t{p.head_dim} * element_bytes(p.dtype);
   const std::int64_t queries = used(p.mask()) * p.num_heads();
   const std::int64_t keys = used(transposed(p.mask())) * p.num_kv_heads();
-  const std::int64_t outputs = std::int64_t{p.seqlen_q} * p.num_heads();
-  return (queries + 2 * keys + outputs) * row_bytes;
+  const std::int64_t query_rows = std::int64_t{p.seqlen_q} * p.num_heads();
+  const std::int64_t key_rows = std::int64_t{p.seqlen_k} * p.num_kv_heads();
+  if (p.pass == Pass::forward) return (queries + 2 * keys + query_rows) * row_bytes;
+  return (2 * queries + 2 * keys + query_rows + 2 * key_rows) * row_bytes;
 }
 
 }  // namespace flashscope

@@ -15,10 +15,17 @@ const char* name_of(DType dtype);
 /// Throws Error(usage) that lists the accepted names.
 DType dtype_from_name(const std::string& name);
 
+enum class Pass { forward, backward };
+const char* name_of(Pass pass);
+/// Throws Error(usage) that lists the accepted names.
+Pass pass_from_name(const std::string& name);
+
 /// O = softmax(softmax_scale · Q Kᵀ + mask) V for every batch entry and head.
 ///   Q: (batch, heads, seqlen_q, head_dim)    K, V: (batch, kv_heads, seqlen_k, head_dim)
 ///   O: like Q                                 LSE: (batch, heads, seqlen_q), float32, natural log
 /// A row that sees no key has O = 0 and LSE = -inf.
+/// Backward: the gradients dQ, dK, dV of sum(O ∘ dO), each like its tensor, from dO (like O). Query heads that share a
+/// KV head add up in its dK and dV. A row that sees no key, and a key that no row sees, have gradients 0.
 struct AttentionProblem {
   int batch = 1;
   int heads = 16;
@@ -31,6 +38,7 @@ struct AttentionProblem {
   int window_left = -1;      // keys before the diagonal that a query sees; -1: all
   int window_right = -1;     // keys after the diagonal; -1: all
   double softmax_scale = 0;  // 0: 1 / sqrt(head_dim)
+  Pass pass = Pass::forward;
   /// A keep mask of any form comes with the inputs (AttentionInputs::keep), on top of the geometry above. Its contents
   /// are not part of the problem: every tile that the geometry visits is visited and masked; kept pairs, FLOPs and
   /// exponentials are those of the geometry alone; the bytes of the mask itself are not counted.
@@ -56,10 +64,12 @@ std::int64_t kept_pairs(const AttentionProblem& problem);
 /// Pairs kept inside rows [row_begin, row_end) × keys [key_begin, key_end) of one head.
 std::int64_t kept_pairs_in(const MaskShape& mask, Range rows, Range keys);
 
-/// 4 · head_dim · kept pairs: the two matrix products, a multiply-add counted as 2.
+/// 4 · head_dim · kept pairs: the two matrix products, a multiply-add counted as 2. Backward: 2.5 times that, the five
+/// products S, dP, dV, dK, dQ, whether an algorithm recomputes S or has stored P.
 std::int64_t attention_flops(const AttentionProblem& problem);
 
-/// Bytes every algorithm must move at least once: the rows of Q, K, V that a kept pair needs, and O. No statistics.
+/// Bytes every algorithm must move at least once: the rows of Q, K, V that a kept pair needs, and O. Backward: the rows
+/// of Q, K, V, dO, and dQ, dK, dV. No statistics, and nothing that could be computed again (O, P).
 std::int64_t compulsory_bytes(const AttentionProblem& problem);
 
 }  // namespace flashscope

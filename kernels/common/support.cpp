@@ -21,6 +21,7 @@ std::string sides(const TileShape& tile) { return std::to_string(tile.br) + " x 
 std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) {
   const AttentionProblem& p = schedule.problem();
   const std::string name = schedule.algorithm();
+  if (p.pass == Pass::backward) return name + ": no kernel yet for the backward pass";
   if (!has_rung(name)) return name + ": no kernel is built; three_pass_naive, three_pass, flash_v1, flash_v2 are";
   if (p.dtype != DType::fp32 && p.dtype != DType::fp16 && p.dtype != DType::bf16)
     return name + ": no kernel is built for " + name_of(p.dtype) + "; fp32, fp16, bf16 are";

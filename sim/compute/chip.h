@@ -37,7 +37,7 @@ class Tile {
 };
 
 /// The on-chip state of a CTA, as op.h names it. Scores and probabilities share one place, because a softmax turns one
-/// into the other; so do acc and O, because normalize does.
+/// into the other; so do acc and O, because normalize does, and dP and dS, because d_scores does.
 template <class Real>
 class Chip {
  public:
@@ -54,7 +54,9 @@ class Chip {
   }
 
  private:
-  static Tensor home(Tensor tensor) { return tensor == Tensor::P ? Tensor::S : tensor; }
+  static Tensor home(Tensor tensor) {
+    return tensor == Tensor::P ? Tensor::S : tensor == Tensor::dS ? Tensor::dP : tensor;
+  }
   static std::string text(Range range) {
     return "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
   }
@@ -87,6 +89,7 @@ class GlobalMemory {
   void write(Tensor tensor, int head, int row, int col, double value) {
     at(tensor, head, row, col) = stored(tensor, value);
   }
+  void copy(Tensor tensor, const GlobalMemory& from) { m_values[index(tensor)] = from.m_values[index(tensor)]; }
   const std::vector<Real>& values(Tensor tensor) const { return m_values[index(tensor)]; }
 
  private:
@@ -97,8 +100,7 @@ class GlobalMemory {
   }
   /// Statistics stay in the type of the arithmetic; everything else is in the problem's dtype.
   Real stored(Tensor tensor, double value) const {
-    const bool is_statistic = tensor == Tensor::LSE || tensor == Tensor::M || tensor == Tensor::L;
-    return static_cast<Real>(is_statistic ? value : round_to(m_dtype, value));
+    return static_cast<Real>(layout_of(tensor) == Layout::statistic ? value : round_to(m_dtype, value));
   }
 
   DType m_dtype;

@@ -13,19 +13,35 @@
 namespace flashscope {
 namespace {
 
+bool uses(const Schedule& schedule, Tensor tensor) {
+  const auto& tensors = schedule.tensors();
+  return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
+}
+
 /// One run. `Real` is the type of the arithmetic. Sums run in index order, so a result depends on the schedule alone.
 template <class Real>
 class Executor final : public OpSink {
  public:
   Executor(const Schedule& schedule, const AttentionInputs& inputs, const ComputeOptions& options)
       : m_schedule(schedule), m_inputs(inputs), m_options(options), m_memory(schedule) {
-    for (auto [tensor, array] : {std::pair{Tensor::Q, &inputs.q}, {Tensor::K, &inputs.k}, {Tensor::V, &inputs.v}})
+    for (auto [tensor, array] : {std::pair{Tensor::Q, &inputs.q},
+                                 {Tensor::K, &inputs.k},
+                                 {Tensor::V, &inputs.v},
+                                 {Tensor::dO, &inputs.d_out}}) {
+      if (!uses(schedule, tensor)) continue;
       for (int head = 0; head < array->heads; ++head)
         for (int row = 0; row < array->rows; ++row)
           for (int col = 0; col < array->cols; ++col) m_memory.write(tensor, head, row, col, array->at(head, row, col));
+    }
   }
 
-  AttentionOutputs run() {
+  /// Takes over what the forward pass left in global memory.
+  void continue_from(const Executor& forward) {
+    for (Tensor tensor : {Tensor::O, Tensor::LSE, Tensor::P})
+      if (uses(m_schedule, tensor)) m_memory.copy(tensor, forward.m_memory);
+  }
+
+  void run() {
     for (int kernel = 0; kernel < static_cast<int>(m_schedule.kernels().size()); ++kernel) {
       for (m_cta = 0; m_cta < m_schedule.kernels()[static_cast<std::size_t>(kernel)].ctas(); ++m_cta) {
         m_chip = Chip<Real>();  // nothing of the CTA before is left
@@ -33,7 +49,13 @@ class Executor final : public OpSink {
         m_schedule.walk(kernel, m_cta, *this);
       }
     }
-    return {output(Tensor::O), output(Tensor::LSE)};
+  }
+
+  Array output(Tensor tensor) const {
+    const TensorShape shape = shape_of(tensor, m_schedule.problem());
+    Array array(shape.heads, shape.rows, shape.cols);
+    std::copy(m_memory.values(tensor).begin(), m_memory.values(tensor).end(), array.values.begin());
+    return array;
   }
 
   void op(const TileOp& op) override {
@@ -51,6 +73,12 @@ class Executor final : public OpSink {
       case Op::normalize: return normalize(op);
       case Op::log_sum_exp: return log_sum_exp(op);
       case Op::barrier: return;  // operations already run one after the other
+      case Op::clear_gradient: return m_chip.place(op.tensor).reset(rows(op), cols(op), 0);
+      case Op::row_dot: return row_dot(op);
+      case Op::probabilities: return probabilities(op);
+      case Op::d_probabilities: return d_probabilities(op);
+      case Op::d_scores: return d_scores(op);
+      case Op::gradient_sum: return gradient_sum(op);
     }
   }
 
@@ -188,6 +216,62 @@ class Executor final : public OpSink {
       if (l.at(row, 0) != 0) lse.at(row, 0) = m.at(row, 0) + std::log(l.at(row, 0));
   }
 
+  void row_dot(const TileOp& op) {
+    const bool of_scores = op.tensor == Tensor::P;
+    Tile<Real>& a = m_chip.need(op, of_scores ? Tensor::dP : Tensor::dO, rows(op), cols(op));
+    Tile<Real>& b = m_chip.need(op, op.tensor, rows(op), cols(op));
+    Tile<Real>& d = m_chip.place(Tensor::D);
+    d.reset(rows(op), kStatistic, 0);
+    for (int row = op.row; row < op.row + op.rows; ++row)
+      for (int col = op.col; col < op.col + op.cols; ++col) d.at(row, 0) += a.at(row, col) * b.at(row, col);
+  }
+
+  void probabilities(const TileOp& op) {
+    Tile<Real>& s = m_chip.need(op, Tensor::S, rows(op), cols(op));
+    Tile<Real>& lse = m_chip.need(op, Tensor::LSE, rows(op), kStatistic);
+    for (int row = op.row; row < op.row + op.rows; ++row)
+      for (int key = op.col; key < op.col + op.cols; ++key) s.at(row, key) = weight(s.at(row, key), lse.at(row, 0));
+  }
+
+  void d_probabilities(const TileOp& op) {
+    const Range depth = {0, op.depth};
+    Tile<Real>& d_o = m_chip.need(op, Tensor::dO, rows(op), depth);
+    Tile<Real>& v = m_chip.need(op, Tensor::V, cols(op), depth);
+    Tile<Real>& d_p = m_chip.place(Tensor::dP);
+    d_p.reset(rows(op), cols(op), 0);
+    for (int row = op.row; row < op.row + op.rows; ++row)
+      for (int d = 0; d < op.depth; ++d) {
+        const Real gradient = d_o.at(row, d);
+        for (int key = 0; key < op.cols; ++key) d_p.row(row)[key] += gradient * v.at(op.col + key, d);
+      }
+  }
+
+  void d_scores(const TileOp& op) {
+    Tile<Real>& p = m_chip.need(op, Tensor::P, rows(op), cols(op));
+    Tile<Real>& d_p = m_chip.need(op, Tensor::dP, rows(op), cols(op));
+    Tile<Real>& d = m_chip.need(op, Tensor::D, rows(op), kStatistic);
+    for (int row = op.row; row < op.row + op.rows; ++row)
+      for (int key = op.col; key < op.col + op.cols; ++key)
+        d_p.at(row, key) = p.at(row, key) * (d_p.at(row, key) - d.at(row, 0));
+  }
+
+  void gradient_sum(const TileOp& op) {
+    const bool by_key = layout_of(op.tensor) == Layout::by_key;
+    const int along = by_key ? op.i * m_schedule.tile().br : op.j * m_schedule.tile().bc;
+    const Range contracted = {along, along + op.depth};
+    const Tensor left = op.tensor == Tensor::dV ? Tensor::P : Tensor::dS;
+    const Tensor right = op.tensor == Tensor::dV ? Tensor::dO : op.tensor == Tensor::dK ? Tensor::Q : Tensor::K;
+    Tile<Real>& a = m_chip.need(op, left, by_key ? contracted : rows(op), by_key ? rows(op) : contracted);
+    Tile<Real>& b = m_chip.need(op, right, contracted, cols(op));
+    Tile<Real>& gradient = m_chip.need(op, op.tensor, rows(op), cols(op));
+    const Real scale = op.tensor == Tensor::dV ? Real(1) : static_cast<Real>(m_schedule.problem().scale());
+    for (int row = op.row; row < op.row + op.rows; ++row)
+      for (int n = contracted.begin; n < contracted.end; ++n) {
+        const Real factor = scale * (by_key ? a.at(n, row) : a.at(row, n));
+        for (int d = 0; d < op.cols; ++d) gradient.row(row)[d] += factor * b.row(n)[d];
+      }
+  }
+
   TileState state(const TileOp& op) {
     TileState state;
     state.cta = m_cta;
@@ -204,13 +288,6 @@ class Executor final : public OpSink {
     return state;
   }
 
-  Array output(Tensor tensor) const {
-    const TensorShape shape = shape_of(tensor, m_schedule.problem());
-    Array array(shape.heads, shape.rows, shape.cols);
-    std::copy(m_memory.values(tensor).begin(), m_memory.values(tensor).end(), array.values.begin());
-    return array;
-  }
-
   const Schedule& m_schedule;
   const AttentionInputs& m_inputs;
   const ComputeOptions& m_options;
@@ -224,11 +301,34 @@ class Executor final : public OpSink {
 
 }  // namespace
 
+namespace {
+
+template <class Real>
+AttentionOutputs execute(const Schedule& schedule, const AttentionInputs& inputs, const ComputeOptions& options) {
+  AttentionProblem forward = schedule.problem();
+  forward.pass = Pass::forward;
+  const bool has_backward = schedule.problem().pass == Pass::backward;
+  const auto before = has_backward ? make_schedule(schedule.algorithm(), forward) : nullptr;
+  Executor<Real> first(before ? *before : schedule, inputs, options);
+  first.run();
+  AttentionOutputs outputs{first.output(Tensor::O), first.output(Tensor::LSE)};
+  if (!has_backward) return outputs;
+  Executor<Real> second(schedule, inputs, options);
+  second.continue_from(first);
+  second.run();
+  outputs.d_q = second.output(Tensor::dQ);
+  outputs.d_k = second.output(Tensor::dK);
+  outputs.d_v = second.output(Tensor::dV);
+  return outputs;
+}
+
+}  // namespace
+
 AttentionOutputs compute(const Schedule& schedule, const AttentionInputs& inputs, const ComputeOptions& options) {
   validate(schedule.problem(), inputs);
   try {
-    if (schedule.problem().dtype == DType::fp64) return Executor<double>(schedule, inputs, options).run();
-    return Executor<float>(schedule, inputs, options).run();
+    if (schedule.problem().dtype == DType::fp64) return execute<double>(schedule, inputs, options);
+    return execute<float>(schedule, inputs, options);
   } catch (const std::bad_alloc&) {
     std::int64_t elements = 0;
     for (Tensor tensor : schedule.tensors()) {
@@ -244,35 +344,49 @@ AttentionOutputs compute(const Schedule& schedule, const AttentionInputs& inputs
 
 namespace {
 
-/// Head `head` of an array, as an array of its own.
-Array one_head(const Array& array, int head) {
-  Array part(1, array.rows, array.cols);
-  const auto begin = array.values.begin() + static_cast<std::ptrdiff_t>(part.values.size()) * head;
-  part.values.assign(begin, begin + static_cast<std::ptrdiff_t>(part.values.size()));
+/// Heads [first, first + heads) of an array, as an array of their own.
+Array some_heads(const Array& array, int first, int heads) {
+  Array part(heads, array.rows, array.cols);
+  const std::ptrdiff_t size = static_cast<std::ptrdiff_t>(array.rows) * array.cols;
+  std::copy_n(array.values.begin() + size * first, size * heads, part.values.begin());
   return part;
+}
+
+void put_heads(const Array& part, int first, Array& into) {
+  const std::ptrdiff_t size = static_cast<std::ptrdiff_t>(into.rows) * into.cols;
+  std::copy(part.values.begin(), part.values.end(), into.values.begin() + size * first);
 }
 
 }  // namespace
 
 AttentionOutputs same_precision_attention(const AttentionProblem& problem, const AttentionInputs& inputs) {
   validate(problem, inputs);
-  AttentionProblem single = problem;
-  single.batch = single.heads = single.kv_heads = 1;
-  const auto schedule = make_schedule("three_pass", single);
+  const bool has_backward = problem.pass == Pass::backward;
+  const int group = problem.heads / problem.kv_heads;
+  AttentionProblem part = problem;  // the query heads of one KV head
+  part.batch = part.kv_heads = 1;
+  part.heads = group;
+  const auto schedule = make_schedule("three_pass", part);
   AttentionOutputs all{Array(problem.num_heads(), problem.seqlen_q, problem.head_dim),
                        Array(problem.num_heads(), problem.seqlen_q, 1)};
-  for (int head = 0; head < problem.num_heads(); ++head) {
-    const int kv_head =
-        head / problem.heads * problem.kv_heads + kv_head_of(head % problem.heads, problem.heads, problem.kv_heads);
-    AttentionInputs part{one_head(inputs.q, head), one_head(inputs.k, kv_head), one_head(inputs.v, kv_head), {}};
-    if (problem.dense_mask) part.keep = one_head(inputs.keep, inputs.keep.heads == 1 ? 0 : head);
-    const AttentionOutputs out = compute(*schedule, part);
-    const auto put = [head](const Array& from, Array& into) {
-      std::copy(from.values.begin(), from.values.end(),
-                into.values.begin() + static_cast<std::ptrdiff_t>(from.values.size()) * head);
-    };
-    put(out.o, all.o);
-    put(out.lse, all.lse);
+  if (has_backward) {
+    all.d_q = all.o;
+    all.d_k = all.d_v = Array(problem.num_kv_heads(), problem.seqlen_k, problem.head_dim);
+  }
+  for (int kv_head = 0; kv_head < problem.num_kv_heads(); ++kv_head) {
+    const int head = kv_head * group;
+    AttentionInputs some{
+        some_heads(inputs.q, head, group), some_heads(inputs.k, kv_head, 1), some_heads(inputs.v, kv_head, 1), {}};
+    if (problem.dense_mask)
+      some.keep = inputs.keep.heads == 1 ? inputs.keep : some_heads(inputs.keep, head, group);
+    if (has_backward) some.d_out = some_heads(inputs.d_out, head, group);
+    const AttentionOutputs out = compute(*schedule, some);
+    put_heads(out.o, head, all.o);
+    put_heads(out.lse, head, all.lse);
+    if (!has_backward) continue;
+    put_heads(out.d_q, head, all.d_q);
+    put_heads(out.d_k, kv_head, all.d_k);
+    put_heads(out.d_v, kv_head, all.d_v);
   }
   return all;
 }

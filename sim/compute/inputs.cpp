@@ -25,6 +25,8 @@ void validate(const AttentionProblem& problem, const AttentionInputs& inputs) {
   check_shape("q", inputs.q, problem.num_heads(), problem.seqlen_q, problem.head_dim);
   check_shape("k", inputs.k, problem.num_kv_heads(), problem.seqlen_k, problem.head_dim);
   check_shape("v", inputs.v, problem.num_kv_heads(), problem.seqlen_k, problem.head_dim);
+  if (problem.pass == Pass::backward)
+    check_shape("d_out", inputs.d_out, problem.num_heads(), problem.seqlen_q, problem.head_dim);
   const bool has_keep = inputs.keep.heads != 0 || !inputs.keep.values.empty();
   if (problem.dense_mask) {
     const int mask_heads = inputs.keep.heads == 1 ? 1 : problem.num_heads();
@@ -36,7 +38,7 @@ void validate(const AttentionProblem& problem, const AttentionInputs& inputs) {
 
 AttentionInputs rounded(const AttentionInputs& inputs, DType dtype) {
   AttentionInputs result = inputs;
-  for (Array* array : {&result.q, &result.k, &result.v})
+  for (Array* array : {&result.q, &result.k, &result.v, &result.d_out})
     for (double& value : array->values) value = round_to(dtype, value);
   return result;
 }

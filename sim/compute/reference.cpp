@@ -21,6 +21,33 @@ bool sees(const AttentionProblem& problem, std::int64_t query, std::int64_t key)
   return problem.window_left < 0 || -ahead <= problem.window_left;
 }
 
+/// One query row with the keys that it sees and their probabilities.
+struct Row {
+  int head, kv_head, row;
+  const std::vector<int>& keys;
+  const std::vector<double>& probabilities;
+};
+
+/// The chain rule of O = P V, P = softmax(S), S = scale · Q Kᵀ for one row. The softmax's part needs the whole row:
+/// dS = P ∘ (dP - Σ P dP).
+void add_gradients(const AttentionInputs& inputs, double scale, const Row& at, AttentionOutputs& out) {
+  std::vector<double> d_p(at.keys.size(), 0);
+  double mean = 0;  // Σ P dP
+  for (std::size_t n = 0; n < at.keys.size(); ++n) {
+    for (int d = 0; d < inputs.v.cols; ++d)
+      d_p[n] += inputs.d_out.at(at.head, at.row, d) * inputs.v.at(at.kv_head, at.keys[n], d);
+    mean += at.probabilities[n] * d_p[n];
+  }
+  for (std::size_t n = 0; n < at.keys.size(); ++n) {
+    const double p = at.probabilities[n], d_s = scale * p * (d_p[n] - mean);
+    for (int d = 0; d < inputs.q.cols; ++d) {
+      out.d_q.at(at.head, at.row, d) += d_s * inputs.k.at(at.kv_head, at.keys[n], d);
+      out.d_k.at(at.kv_head, at.keys[n], d) += d_s * inputs.q.at(at.head, at.row, d);
+      out.d_v.at(at.kv_head, at.keys[n], d) += p * inputs.d_out.at(at.head, at.row, d);
+    }
+  }
+}
+
 }  // namespace
 
 AttentionOutputs reference_attention(const AttentionProblem& problem, const AttentionInputs& inputs) {
@@ -29,8 +56,12 @@ AttentionOutputs reference_attention(const AttentionProblem& problem, const Atte
   const double scale = problem.scale();
   AttentionOutputs out{Array(problem.num_heads(), problem.seqlen_q, problem.head_dim),
                        Array(problem.num_heads(), problem.seqlen_q, 1)};
+  if (problem.pass == Pass::backward) {
+    out.d_q = out.o;
+    out.d_k = out.d_v = Array(problem.num_kv_heads(), problem.seqlen_k, problem.head_dim);
+  }
   std::vector<int> keys;        // that the row sees
-  std::vector<double> weights;  // scores, then exp(score - maximum)
+  std::vector<double> weights;  // scores, then exp(score - maximum), then probabilities
 
   for (int entry = 0; entry < problem.batch; ++entry) {
     for (int head_in_entry = 0; head_in_entry < problem.heads; ++head_in_entry) {
@@ -58,9 +89,11 @@ AttentionOutputs reference_attention(const AttentionProblem& problem, const Atte
         }
         out.lse.at(head, row, 0) = sum == 0 ? kNegativeInfinity : maximum + std::log(sum);
         if (sum == 0) continue;  // no key: O stays 0
+        for (double& weight : weights) weight /= sum;
         for (std::size_t n = 0; n < keys.size(); ++n)
           for (int d = 0; d < problem.head_dim; ++d)
-            out.o.at(head, row, d) += weights[n] / sum * inputs.v.at(kv_head, keys[n], d);
+            out.o.at(head, row, d) += weights[n] * inputs.v.at(kv_head, keys[n], d);
+        if (problem.pass == Pass::backward) add_gradients(inputs, scale, {head, kv_head, row, keys, weights}, out);
       }
     }
   }

@@ -49,6 +49,11 @@ void add_op(const Schedule& schedule, const TileOp& op, std::int64_t times, Kern
       }
       break;
     case Op::scores:
+      if (schedule.problem().pass == Pass::backward) {  // recomputed: counted with dV below
+        into.flops_executed += times * 2 * op.rows * std::int64_t{op.cols} * op.depth;
+        break;
+      }
+      [[fallthrough]];
     case Op::weighted_sum: {
       const bool is_scores = op.op == Op::scores;
       const std::int64_t width = is_scores ? op.depth : op.cols;  // columns of head_dim that the product covers
@@ -58,11 +63,28 @@ void add_op(const Schedule& schedule, const TileOp& op, std::int64_t times, Kern
       into.flops += times * 2 * width * kept_pairs_in(schedule.problem().mask(), rows, keys);
       break;
     }
+    case Op::d_probabilities: into.flops_executed += times * 2 * op.rows * std::int64_t{op.cols} * op.depth; break;
+    case Op::gradient_sum: {
+      const bool by_key = layout_of(op.tensor) == Layout::by_key;
+      into.flops_executed += times * 2 * op.rows * std::int64_t{op.cols} * op.depth;
+      // Five products make the backward pass, however often an algorithm runs S and dP: S counts with the dV that it
+      // leads to, dP with dK.
+      const TileShape& tile = schedule.tile();
+      const int along = by_key ? op.i * tile.br : op.j * tile.bc;
+      const Range contracted = {along, along + op.depth};
+      into.flops += times * (by_key ? 4 : 2) * op.cols *
+                    kept_pairs_in(schedule.problem().mask(), by_key ? contracted : rows, by_key ? rows : contracted);
+      break;
+    }
+    case Op::probabilities: into.exps += times * kept_pairs_in(schedule.problem().mask(), rows, cols); break;
     case Op::softmax: into.exps += times * kept_pairs_in(schedule.problem().mask(), rows, cols); break;
     case Op::online_softmax:
       into.exps += times * (kept_pairs_in(schedule.problem().mask(), rows, cols) + op.rows);
       break;
     case Op::clear_state:
+    case Op::clear_gradient:
+    case Op::row_dot:
+    case Op::d_scores:
     case Op::mask:
     case Op::undo_normalize:
     case Op::normalize:

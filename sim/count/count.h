@@ -19,7 +19,7 @@ struct SmTraffic {
 struct KernelCount {
   SmTraffic sm;
   std::array<SmTraffic, kNumTensors> tensors;
-  std::int64_t flops = 0;           // of the pairs the mask keeps, 4 · head_dim each over the whole algorithm
+  std::int64_t flops = 0;           // of the pairs the mask keeps: attention_flops() over the whole algorithm
   std::int64_t flops_executed = 0;  // of whole tiles, as the schedule runs them
   std::int64_t exps = 0;            // kept pairs, and one per row and rescale
   std::int64_t ops = 0;             // tile operations

@@ -9,11 +9,10 @@ BlockMap::BlockMap(const Schedule& schedule) {
     const Tensor tensor = static_cast<Tensor>(t);
     Grid& grid = m_grids[static_cast<std::size_t>(t)];
     grid.shape = shape_of(tensor, schedule.problem());
-    const bool by_keys = tensor == Tensor::K || tensor == Tensor::V;
-    const bool is_scores = tensor == Tensor::S || tensor == Tensor::P;
-    const bool is_statistic = tensor == Tensor::LSE || tensor == Tensor::M || tensor == Tensor::L;
-    const bool in_score_blocks = is_scores || is_statistic;
-    grid.block_rows = by_keys           ? schedule.tile().bc
+    const Layout layout = layout_of(tensor);
+    const bool is_scores = layout == Layout::scores;
+    const bool in_score_blocks = is_scores || layout == Layout::statistic;
+    grid.block_rows = layout == Layout::by_key ? schedule.tile().bc
                       : in_score_blocks ? schedule.score_block_rows()
                                         : schedule.tile().br;
     grid.block_cols = is_scores ? schedule.tile().bc : std::max(1, grid.shape.cols);
@@ -37,8 +36,7 @@ BlockMap::Region BlockMap::region_of(const TileOp& op) const {
 }
 
 std::int64_t BlockMap::step_of(Tensor tensor, Axis axis) const {
-  const bool by_keys = tensor == Tensor::K || tensor == Tensor::V;
-  const bool is_scores = tensor == Tensor::S || tensor == Tensor::P;
+  const bool by_keys = layout_of(tensor) == Layout::by_key, is_scores = layout_of(tensor) == Layout::scores;
   const std::int64_t row = m_grids[static_cast<std::size_t>(tensor)].across;
   if (axis == Axis::i) return by_keys ? 0 : row;
   return by_keys ? row : is_scores ? 1 : 0;

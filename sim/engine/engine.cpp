@@ -489,7 +489,7 @@ Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine,
   for (const KernelLaunch& launch : schedule.kernels()) {
     const std::int64_t slots =
         static_cast<std::int64_t>(machine.num_sms.value) * occupancy(launch.resources, machine).ctas_per_sm;
-    const std::int64_t ctas = std::max<std::int64_t>(1, launch.ctas_per_head * group);
+    const std::int64_t ctas = std::max<std::int64_t>(1, launch.ctas() * group / heads);
     const std::int64_t exact = std::lcm(std::max<std::int64_t>(1, slots), ctas) / ctas;
     const std::int64_t groups = exact <= 8 ? exact : (slots + ctas - 1) / ctas;
     wave = std::max(wave, groups * group);

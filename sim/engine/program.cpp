@@ -40,11 +40,13 @@ TileOp advanced(TileOp op, const Repeat& repeat, std::int64_t repetition, const 
     op.j += n;
   if (op.op == Op::barrier) return op;  // covers no region
   const bool moves = op.op == Op::load || op.op == Op::store;
-  const bool is_kv = moves && (op.tensor == Tensor::K || op.tensor == Tensor::V);
+  const bool owned = op.op == Op::clear_gradient || op.op == Op::gradient_sum;  // rows are those of `tensor`
+  const bool by_key = (moves || owned) && layout_of(op.tensor) == Layout::by_key;
   const bool over_keys = op.op == Op::scores || op.op == Op::mask || op.op == Op::online_softmax ||
-                         (moves && (op.tensor == Tensor::S || op.tensor == Tensor::P));
-  if (axis == Axis::i && !is_kv) op.row += n * tile.br;
-  if (axis == Axis::j && is_kv) op.row += n * tile.bc;
+                         op.op == Op::probabilities || op.op == Op::d_probabilities || op.op == Op::d_scores ||
+                         (moves && layout_of(op.tensor) == Layout::scores);
+  if (axis == Axis::i && !by_key) op.row += n * tile.br;
+  if (axis == Axis::j && by_key) op.row += n * tile.bc;
   if (axis == Axis::j && over_keys) op.col += n * tile.bc;
   return op;
 }

@@ -14,30 +14,61 @@ TileShape fma_tile(const AttentionProblem& p) {
   return p.head_dim <= 64 ? TileShape{64, 64, 1} : p.head_dim <= 128 ? TileShape{64, 32, 1} : TileShape{32, 32, 1};
 }
 
-}  // namespace
+/// Backward holds more tiles at once (fma_backward.h): two CTAs an SM of 227 KiB up to head_dim 128, one at 256, except
+/// flash_v1, which has one above head_dim 64.
+TileShape fma_backward_tile(const AttentionProblem& p) {
+  return p.head_dim <= 64 ? TileShape{64, 64, 1} : p.head_dim <= 128 ? TileShape{32, 64, 1} : TileShape{32, 32, 1};
+}
 
-const std::vector<Algorithm>& algorithms() {
+/// The list. Add a line here.
+const std::vector<Algorithm>& all_algorithms() {
   static const std::vector<Algorithm> list = {
-      {"three_pass_naive", "01", "S, softmax, PV as three kernels, one thread an output element", patch_tile,
-       make_three_pass_naive},
-      {"three_pass", "02", "three kernels over shared-memory tiles; S and P go through HBM", fma_tile, make_three_pass},
-      {"flash_v1", "04", "K/V outside, O rewritten for every key tile (FlashAttention)", fma_tile, make_flash_v1},
-      {"flash_v2", "05", "Q outside, K/V streamed, O kept on chip (FlashAttention-2)", fma_tile, make_flash_v2},
+      {"three_pass_naive", Pass::forward, "01", "S, softmax, PV as three kernels, one thread an output element",
+       patch_tile, make_three_pass_naive},
+      {"three_pass", Pass::forward, "02", "three kernels over shared-memory tiles; S and P go through HBM", fma_tile,
+       make_three_pass},
+      {"flash_v1", Pass::forward, "04", "K/V outside, O rewritten for every key tile (FlashAttention)", fma_tile,
+       make_flash_v1},
+      {"flash_v2", Pass::forward, "05", "Q outside, K/V streamed, O kept on chip (FlashAttention-2)", fma_tile,
+       make_flash_v2},
+      {"three_pass", Pass::backward, "", "P as the forward pass stored it; dP and dS go through HBM", fma_backward_tile,
+       make_three_pass_backward},
+      {"flash_v1", Pass::backward, "", "S and P recomputed; K/V outside, dQ rewritten for every key tile",
+       fma_backward_tile, make_flash_v1_backward},
+      {"flash_v2", Pass::backward, "", "S and P recomputed, twice: a kernel for dK and dV, one for dQ",
+       fma_backward_tile, make_flash_v2_backward},
   };
   return list;
 }
 
-const Algorithm& algorithm_named(const std::string& name) {
+std::vector<Algorithm> of_pass(Pass pass) {
+  std::vector<Algorithm> some;
+  for (const Algorithm& algorithm : all_algorithms())
+    if (algorithm.pass == pass) some.push_back(algorithm);
+  return some;
+}
+
+}  // namespace
+
+const std::vector<Algorithm>& algorithms(Pass pass) {
+  static const std::vector<Algorithm> forward = of_pass(Pass::forward), backward = of_pass(Pass::backward);
+  return pass == Pass::forward ? forward : backward;
+}
+
+const Algorithm& algorithm_named(const std::string& name, Pass pass) {
   std::string names;
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const Algorithm& algorithm : algorithms(pass)) {
     if (algorithm.name == name) return algorithm;
     names += (names.empty() ? "" : ", ") + algorithm.name;
   }
+  for (const Algorithm& algorithm : all_algorithms())
+    if (algorithm.name == name)
+      throw Error(ErrorKind::usage, "--algorithm: '" + name + "' has no " + name_of(pass) + " pass; " + names + " have");
   throw Error(ErrorKind::usage, "--algorithm: '" + name + "' is not one of " + names);
 }
 
 std::unique_ptr<Schedule> make_schedule(const std::string& name, const AttentionProblem& problem, TileShape tile) {
-  const Algorithm& algorithm = algorithm_named(name);
+  const Algorithm& algorithm = algorithm_named(name, problem.pass);
   validate(problem);
   const TileShape built = algorithm.default_tile(problem);
   if (tile.br == 0) tile.br = built.br;

@@ -11,18 +11,21 @@ namespace flashscope {
 
 struct Algorithm {
   std::string name;     // --algorithm
-  std::string rung;     // place in the ladder of kernels
+  Pass pass;            // --pass: a backward pass goes under the name of the forward pass that it belongs to
+  std::string rung;     // place in the ladder of kernels; empty: there is no kernel yet
   std::string summary;  // one line for --help and menus
   /// The tile the rung is built with for this problem: what is simulated when --br and --bc are not given.
   TileShape (*default_tile)(const AttentionProblem&);
   std::unique_ptr<Schedule> (*make)(const AttentionProblem&, TileShape);
 };
 
-const std::vector<Algorithm>& algorithms();
+/// Those of one pass, in the order of the ladder.
+const std::vector<Algorithm>& algorithms(Pass pass = Pass::forward);
 /// Throws Error(usage) that lists the names.
-const Algorithm& algorithm_named(const std::string& name);
+const Algorithm& algorithm_named(const std::string& name, Pass pass = Pass::forward);
 
-/// Validates problem and tile (each side 1 … 1024, stages 1 … 8; zero means the default) and builds the schedule.
+/// Validates problem and tile (each side 1 … 1024, stages 1 … 8; zero means the default) and builds the schedule of the
+/// problem's pass.
 std::unique_ptr<Schedule> make_schedule(const std::string& algorithm, const AttentionProblem& problem,
                                         TileShape tile = {0, 0, 0});
 
@@ -30,5 +33,8 @@ std::unique_ptr<Schedule> make_three_pass_naive(const AttentionProblem&, TileSha
 std::unique_ptr<Schedule> make_three_pass(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v1(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v2(const AttentionProblem&, TileShape);
+std::unique_ptr<Schedule> make_three_pass_backward(const AttentionProblem&, TileShape);
+std::unique_ptr<Schedule> make_flash_v1_backward(const AttentionProblem&, TileShape);
+std::unique_ptr<Schedule> make_flash_v2_backward(const AttentionProblem&, TileShape);
 
 }  // namespace flashscope

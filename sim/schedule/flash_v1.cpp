@@ -8,6 +8,7 @@
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/fma_rungs.h"
 #include "sim/schedule/fma_work.h"
+#include "sim/schedule/key_outer.h"
 
 namespace flashscope {
 namespace {
@@ -27,17 +28,9 @@ class FlashV1 final : public Schedule {
   ClosedForm closed_form() const override {
     const AttentionProblem& p = problem();
     const std::int64_t row_bytes = std::int64_t{p.head_dim} * element_bytes(p.dtype);
-    std::int64_t keys = 0;    // loaded per head: key tiles that any query sees
-    std::int64_t visits = 0;  // query rows brought in, over all key tiles
-    for (int j = 0; j < num_tiles(p.seqlen_k, tile().bc); ++j) {
-      const Range visited = visited_tiles(transposed(p.mask()), tile().bc, tile().br, j);
-      if (visited.end == visited.begin) continue;
-      keys += tile_rows(p.seqlen_k, tile().bc, j);
-      visits += std::min<std::int64_t>(p.seqlen_q, std::int64_t{visited.end} * tile().br) -
-                std::int64_t{visited.begin} * tile().br;
-    }
-    const std::int64_t rounds_read = 2 * keys * row_bytes + visits * (2 * row_bytes + 8);
-    const std::int64_t rounds_write = visits * (row_bytes + 8);
+    const KeyOuterWalk walk = key_outer_walk(p, tile());
+    const std::int64_t rounds_read = 2 * walk.keys * row_bytes + walk.visits * (2 * row_bytes + 8);
+    const std::int64_t rounds_write = walk.visits * (row_bytes + 8);
     const std::int64_t initial_write = p.seqlen_q * (row_bytes + 8);
     const std::int64_t lse_read = 8 * std::int64_t{p.seqlen_q};
     const std::int64_t lse_write = 4 * std::int64_t{p.seqlen_q};

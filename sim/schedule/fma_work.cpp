@@ -115,6 +115,18 @@ WarpWork online_softmax_work(int rows, int keys, int acc_cols) {
   return work.then(stage_scores_work(rows, keys));
 }
 
+WarpWork probabilities_work(int rows, int keys) {
+  const int n = rows * keys;
+  WarpWork work;
+  work.then({.instructions = n * kExpInstructions,
+             .clocks = straight(n * kExpInstructions),
+             .fma = n * kExpFma,
+             .alu = n * kExpAlu,
+             .mufu = n * kExpMufu,
+             .waits = 1});
+  return work.then(stage_scores_work(rows, keys));
+}
+
 WarpWork online_softmax_by_row_work(int rows, int keys, int acc_cols) {
   const int exps = keys + 1;
   const int n = exps * kExpInstructions + 2 * keys + acc_cols + 30;

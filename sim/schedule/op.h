@@ -15,12 +15,49 @@ enum class Tensor : std::uint8_t {
   LSE,  // seqlen_q × 1, float32
   M,    // seqlen_q × 1, float32, running row maximum (flash_v1 keeps it in global memory)
   L,    // seqlen_q × 1, float32, running row sum (likewise)
+  dO,   // seqlen_q × head_dim, the gradient that the backward pass starts from
+  dQ,   // seqlen_q × head_dim
+  dK,   // seqlen_k × head_dim
+  dV,   // seqlen_k × head_dim
+  dP,   // seqlen_q × seqlen_k, gradient of the probabilities
+  dS,   // seqlen_q × seqlen_k, gradient of the scores
+  D,    // seqlen_q × 1, float32, rowsum(dO ∘ O)
 };
-inline constexpr int kNumTensors = 9;
+inline constexpr int kNumTensors = 16;
 const char* name_of(Tensor tensor);
 
+/// What a tensor's rows and columns follow: that decides its tiles, its head and its bytes.
+enum class Layout : std::uint8_t {
+  by_query,   // rows are queries, columns head_dim; one head a query head
+  by_key,     // rows are keys, columns head_dim; one head a KV head
+  scores,     // queries × keys
+  statistic,  // one float32 a query
+};
+constexpr Layout layout_of(Tensor tensor) {
+  switch (tensor) {
+    case Tensor::Q:
+    case Tensor::O:
+    case Tensor::dO:
+    case Tensor::dQ: return Layout::by_query;
+    case Tensor::K:
+    case Tensor::V:
+    case Tensor::dK:
+    case Tensor::dV: return Layout::by_key;
+    case Tensor::S:
+    case Tensor::P:
+    case Tensor::dP:
+    case Tensor::dS: return Layout::scores;
+    case Tensor::LSE:
+    case Tensor::M:
+    case Tensor::L:
+    case Tensor::D: break;
+  }
+  return Layout::statistic;
+}
+
 /// What one operation does. The on-chip state of a CTA is: one tile of each tensor it loaded, S (scores, later the
-/// softmax numerators P), acc (Br × head_dim), and per row m (maximum), l (sum).
+/// softmax numerators P), acc (Br × head_dim), and per row m (maximum), l (sum). In the backward pass also dP (later
+/// dS), D, and the gradients dQ (Br × head_dim), dK, dV (Bc × head_dim).
 enum class Op : std::uint8_t {
   load,            // tensor tile: global memory → chip
   store,           // tensor tile: chip → global memory
@@ -34,19 +71,26 @@ enum class Op : std::uint8_t {
   normalize,       // O = diag(1/l) acc   (0 where l = 0)
   log_sum_exp,     // LSE = m + log l     (-inf where l = 0)
   barrier,         // all threads of the CTA meet
+  // Backward (FlashAttention, Algorithm 4)
+  clear_gradient,   // `tensor` (dQ, dK or dV) = 0 on chip
+  row_dot,          // D = rowsum(dO ∘ O); with `tensor` P the same number from scores: D = rowsum(dP ∘ P)
+  probabilities,    // P = exp(S - LSE): recomputed, not stored   (0 in empty rows)
+  d_probabilities,  // dP = dO Vᵀ
+  d_scores,         // dS = P ∘ (dP - D)
+  gradient_sum,     // by `tensor`: dV += Pᵀ dO, dK += softmax_scale · dSᵀ Q, dQ += softmax_scale · dS K
 };
-inline constexpr int kNumOps = 12;
+inline constexpr int kNumOps = 18;
 const char* name_of(Op op);
 
 /// One operation on one tile. A value: it names tiles, never pointers.
 struct TileOp {
   Op op = Op::barrier;
-  Tensor tensor = Tensor::Q;  // load, store
-  int head = 0;               // batch · heads + head of `tensor`; for K and V batch · kv_heads + kv_head
+  Tensor tensor = Tensor::Q;  // load, store; clear_gradient, row_dot, gradient_sum
+  int head = 0;               // batch · heads + head; of a moved tensor by key: batch · kv_heads + kv_head
   int i = 0, j = 0;           // query tile and key tile that the CTA works on (the paper's indices)
-  int row = 0, rows = 0;      // region: load/store: of `tensor`; computing operations: query rows …
+  int row = 0, rows = 0;      // region: load/store: of `tensor`; computing operations: query rows (dK, dV: keys) …
   int col = 0, cols = 0;      //                                  … × keys (scores, softmax) or × head_dim columns
-  int depth = 0;              // length of the contraction (scores: head_dim; weighted_sum: keys)
+  int depth = 0;              // length of the contraction (scores: head_dim; weighted_sum: keys; dK, dV: queries)
   std::int64_t bytes = 0;     // load, store: requested of global memory, as the schedule names them
   std::int64_t sectors = 0;   // load, store: the same in 32-byte sectors, counted warp request by warp request
   std::int64_t fill_bytes =

@@ -9,29 +9,27 @@
 namespace flashscope {
 
 const char* name_of(Tensor tensor) {
-  static constexpr const char* names[kNumTensors] = {"Q", "K", "V", "S", "P", "O", "LSE", "M", "L"};
+  static constexpr const char* names[kNumTensors] = {"Q",   "K", "V", "S",  "P",  "O",  "LSE", "M",
+                                                      "L",   "dO", "dQ", "dK", "dV", "dP", "dS",  "D"};
   return names[static_cast<int>(tensor)];
 }
 
 const char* name_of(Op op) {
   static constexpr const char* names[kNumOps] = {"load",           "store",     "clear_state",    "scores",
                                                  "mask",           "softmax",   "online_softmax", "weighted_sum",
-                                                 "undo_normalize", "normalize", "log_sum_exp",    "barrier"};
+                                                 "undo_normalize", "normalize", "log_sum_exp",    "barrier",
+                                                 "clear_gradient", "row_dot",   "probabilities",  "d_probabilities",
+                                                 "d_scores",       "gradient_sum"};
   return names[static_cast<int>(op)];
 }
 
 TensorShape shape_of(Tensor tensor, const AttentionProblem& p) {
   const int element = element_bytes(p.dtype);
-  switch (tensor) {
-    case Tensor::Q:
-    case Tensor::O: return {p.seqlen_q, p.head_dim, p.num_heads(), element};
-    case Tensor::K:
-    case Tensor::V: return {p.seqlen_k, p.head_dim, p.num_kv_heads(), element};
-    case Tensor::S:
-    case Tensor::P: return {p.seqlen_q, p.seqlen_k, p.num_heads(), element};
-    case Tensor::LSE:
-    case Tensor::M:
-    case Tensor::L: return {p.seqlen_q, 1, p.num_heads(), 4};
+  switch (layout_of(tensor)) {
+    case Layout::by_query: return {p.seqlen_q, p.head_dim, p.num_heads(), element};
+    case Layout::by_key: return {p.seqlen_k, p.head_dim, p.num_kv_heads(), element};
+    case Layout::scores: return {p.seqlen_q, p.seqlen_k, p.num_heads(), element};
+    case Layout::statistic: return {p.seqlen_q, 1, p.num_heads(), 4};
   }
   throw Error(ErrorKind::internal, "shape_of: unknown tensor");
 }
@@ -48,7 +46,9 @@ std::int64_t Schedule::peak_memory_bytes() const {
 
 void Schedule::walk(int kernel, std::int64_t cta_index, OpSink& sink) const {
   const KernelLaunch& launch = m_kernels[static_cast<std::size_t>(kernel)];
-  CtaProgram program(*this, static_cast<int>(cta_index / launch.ctas_per_head), sink);
+  const int head = static_cast<int>(cta_index / launch.ctas_per_head);
+  const int heads_each = launch.heads < m_problem.num_heads() ? m_problem.heads / m_problem.kv_heads : 1;
+  CtaProgram program(*this, head * heads_each, sink);
   cta(kernel, cta_index % launch.ctas_per_head, program);
 }
 
@@ -59,14 +59,30 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::cta_classes(int ker
   return classes;
 }
 
+std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::score_tile_classes() const {
+  const AttentionProblem& p = m_problem;
+  const std::int64_t tr = num_tiles(p.seqlen_q, m_tile.br), tc = num_tiles(p.seqlen_k, m_tile.bc);
+  std::vector<std::pair<std::int64_t, std::int64_t>> classes;
+  if (!sector_aligned() || p.mask().left >= 0 || p.mask().right >= 0) {  // under a mask kept pairs differ
+    for (std::int64_t inner = 0; inner < tr * tc; ++inner) classes.emplace_back(inner, 1);
+    return classes;
+  }
+  // Whole and partial query tiles × whole and partial key tiles: four kinds of CTA.
+  const std::int64_t rows[2] = {p.seqlen_q / m_tile.br, p.seqlen_q % m_tile.br != 0};
+  const std::int64_t cols[2] = {p.seqlen_k / m_tile.bc, p.seqlen_k % m_tile.bc != 0};
+  for (int r = 0; r < 2; ++r)
+    for (int c = 0; c < 2; ++c)
+      if (rows[r] * cols[c] > 0) classes.emplace_back((r ? rows[0] : 0) * tc + (c ? cols[0] : 0), rows[r] * cols[c]);
+  return classes;
+}
+
 bool Schedule::sector_aligned() const {
   for (Tensor tensor : m_tensors) {
     const TensorShape shape = shape_of(tensor, m_problem);
-    const bool is_statistic = tensor == Tensor::LSE || tensor == Tensor::M || tensor == Tensor::L;
-    const std::int64_t tile_step = is_statistic ? std::int64_t{m_tile.br} * shape.element_bytes : shape.pitch();
+    const Layout layout = layout_of(tensor);
+    const std::int64_t tile_step = layout == Layout::statistic ? std::int64_t{m_tile.br} * shape.element_bytes : shape.pitch();
     if (tile_step % kSectorBytes != 0 || shape.head_bytes() % kSectorBytes != 0) return false;
-    const bool is_scores = tensor == Tensor::S || tensor == Tensor::P;
-    if (is_scores && m_tile.bc * shape.element_bytes % kSectorBytes != 0) return false;
+    if (layout == Layout::scores && m_tile.bc * shape.element_bytes % kSectorBytes != 0) return false;
   }
   return true;
 }
@@ -94,14 +110,16 @@ WarpWork Schedule::warp_work(int kernel, const TileOp& op) const {
   // A register tile is computed whole, whatever part of it exists: rows of the query tile, keys, columns of the output.
   const int width = fma_width(m_problem.head_dim);
   const ThreadTile scores = fma_thread_tile(m_tile.br, m_tile.bc), output = fma_thread_tile(m_tile.br, width);
+  const bool by_key = layout_of(op.tensor) == Layout::by_key;  // dK, dV
+  const ThreadTile gradient = fma_thread_tile(by_key ? m_tile.bc : m_tile.br, width);
   switch (op.op) {
     case Op::load: {
       const CopyShape copy = copy_shape(kernel, op);
-      const bool by_keys = op.tensor == Tensor::K || op.tensor == Tensor::V;
-      const bool statistic = op.tensor == Tensor::L || op.tensor == Tensor::M;
-      const bool square = op.tensor == Tensor::S || op.tensor == Tensor::P;
+      const Layout layout = layout_of(op.tensor);
       WarpWork work = copy_in_work(copy);
-      if (!statistic) work.then(zero_rest_work(copy, by_keys ? m_tile.bc : m_tile.br, square ? m_tile.bc : width));
+      if (layout != Layout::statistic)
+        work.then(zero_rest_work(copy, layout == Layout::by_key ? m_tile.bc : m_tile.br,
+                                 layout == Layout::scores ? m_tile.bc : width));
       return work;
     }
     case Op::store: return copy_out_work(copy_shape(kernel, op));
@@ -117,6 +135,14 @@ WarpWork Schedule::warp_work(int kernel, const TileOp& op) const {
     case Op::normalize: return arithmetic_work(output.rows * output.cols).then(stage_work(output.rows, output.cols));
     case Op::log_sum_exp: return row_end_work(output.rows);
     case Op::barrier: return {};
+    // Backward: no kernel is built, so these are what the pieces of the forward rungs would take.
+    case Op::clear_gradient: return arithmetic_work(gradient.rows * gradient.cols);
+    case Op::row_dot: return arithmetic_work(output.rows * output.cols).then(row_end_work(output.rows));
+    case Op::probabilities: return probabilities_work(scores.rows, scores.cols);
+    case Op::d_probabilities: return product_transposed_work(scores.rows, scores.cols, op.depth);
+    case Op::d_scores:
+      return arithmetic_work(2 * scores.rows * scores.cols).then(stage_scores_work(scores.rows, scores.cols));
+    case Op::gradient_sum: return product_work(gradient.rows, gradient.cols, by_key ? m_tile.br : m_tile.bc);
   }
   throw Error(ErrorKind::internal, "warp_work: unknown operation");
 }
@@ -132,16 +158,11 @@ Range CtaProgram::keys_of(int j) const {
 }
 
 void CtaProgram::move(Op op, Tensor tensor, int i, int j) {
-  switch (tensor) {
-    case Tensor::Q:
-    case Tensor::O: return move_region(op, tensor, i, j, rows_of(i), {0, head_dim()}, Access::copy);
-    case Tensor::K:
-    case Tensor::V: return move_region(op, tensor, i, j, keys_of(j), {0, head_dim()}, Access::copy);
-    case Tensor::S:
-    case Tensor::P: return move_region(op, tensor, i, j, rows_of(i), keys_of(j), Access::copy);
-    case Tensor::LSE:
-    case Tensor::M:
-    case Tensor::L: return move_region(op, tensor, i, j, rows_of(i), {0, 1}, Access::copy);
+  switch (layout_of(tensor)) {
+    case Layout::by_query: return move_region(op, tensor, i, j, rows_of(i), {0, head_dim()}, Access::copy);
+    case Layout::by_key: return move_region(op, tensor, i, j, keys_of(j), {0, head_dim()}, Access::copy);
+    case Layout::scores: return move_region(op, tensor, i, j, rows_of(i), keys_of(j), Access::copy);
+    case Layout::statistic: return move_region(op, tensor, i, j, rows_of(i), {0, 1}, Access::copy);
   }
 }
 
@@ -170,7 +191,7 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
   t.op = op;
   t.tensor = tensor;
   t.head = m_head;
-  if (tensor == Tensor::K || tensor == Tensor::V)
+  if (layout_of(tensor) == Layout::by_key)
     t.head = m_head / p.heads * p.kv_heads + kv_head_of(m_head % p.heads, p.heads, p.kv_heads);
   t.i = i;
   t.j = j;
@@ -204,9 +225,10 @@ void CtaProgram::mask(int i, int j) {
   if (!all_kept(mask, rows, keys) || problem().dense_mask) compute(Op::mask, i, j, rows, keys, 0);
 }
 
-void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth) {
+void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth, Tensor tensor) {
   TileOp t;
   t.op = op;
+  t.tensor = tensor;
   t.head = m_head;
   t.i = i;
   t.j = j;

@@ -41,7 +41,7 @@ struct ThreadTile {
 struct KernelLaunch {
   std::string name;
   std::int64_t ctas_per_head = 0;
-  int heads = 0;  // batch · heads
+  int heads = 0;  // batch · heads; batch · kv_heads where a CTA works for all query heads that share a KV head
   CtaResources resources;
   ThreadTile thread_tile;
 
@@ -95,7 +95,8 @@ class Schedule {
   /// In launch order; each starts when the one before has ended. Empty when there is nothing to compute.
   const std::vector<KernelLaunch>& kernels() const { return m_kernels; }
 
-  /// Tensors this algorithm keeps in global memory, inputs and outputs included.
+  /// Tensors this algorithm keeps in global memory, inputs and outputs included. What a backward pass reads of O, LSE
+  /// and P is what the forward pass of the same algorithm left there.
   const std::vector<Tensor>& tensors() const { return m_tensors; }
   std::int64_t peak_memory_bytes() const;
 
@@ -125,6 +126,9 @@ class Schedule {
   /// How the threads of `kernel` copy the region of a load or store, by the width that walk.h allows.
   CopyShape copy_shape(int kernel, const TileOp& op) const;
 
+  /// cta_classes of a kernel whose CTAs own one tile of scores each, row by row.
+  std::vector<std::pair<std::int64_t, std::int64_t>> score_tile_classes() const;
+
   /// The algorithm itself: one CTA of one kernel. `inner` counts CTAs within the head.
   virtual void cta(int kernel, std::int64_t inner, CtaProgram& program) const = 0;
 
@@ -143,7 +147,16 @@ class CtaProgram {
  public:
   CtaProgram(const Schedule& schedule, int head, OpSink& sink) : m_schedule(schedule), m_head(head), m_sink(sink) {}
 
-  // Tiles by the paper's indices. Rows of Q, O, LSE, M, L: tile i. Rows of K, V: tile j. S and P: tile (i, j).
+  /// Query heads of the KV head that the CTA belongs to, one after the other; what follows is of that head. For kernels
+  /// whose CTAs own keys: dK and dV add up over the group, in this order in every run.
+  template <class Body>
+  void for_each_head_of_group(Body body) {
+    const int group = problem().heads / problem().kv_heads, first = m_head;
+    for (m_head = first; m_head < first + group; ++m_head) body();
+    m_head = first;
+  }
+
+  // Tiles by the paper's indices, as layout_of says: by query and statistics: tile i, by key: tile j, scores: (i, j).
   void load(Tensor tensor, int i, int j) { move(Op::load, tensor, i, j); }
   void store(Tensor tensor, int i, int j) { move(Op::store, tensor, i, j); }
   /// The same for any region.
@@ -170,6 +183,24 @@ class CtaProgram {
   void log_sum_exp(int i, Range rows) { compute(Op::log_sum_exp, i, 0, rows, {0, 1}, 0); }
   void barrier(int i, int j) { compute(Op::barrier, i, j, {0, 0}, {0, 0}, 0); }
 
+  void clear_gradient(Tensor tensor, int i, int j) {
+    compute(Op::clear_gradient, i, j, owner_rows(tensor, i, j), {0, head_dim()}, 0, tensor);
+  }
+  /// Rows of O and dO, or with `tensor` P whole rows of P and dP.
+  void row_dot(Tensor tensor, int i, Range rows) {
+    const bool of_scores = tensor == Tensor::P;
+    compute(Op::row_dot, i, 0, rows, {0, of_scores ? problem().seqlen_k : head_dim()}, 0, tensor);
+  }
+  void row_dot(int i) { row_dot(Tensor::O, i, rows_of(i)); }
+  void probabilities(int i, int j) { compute(Op::probabilities, i, j, rows_of(i), keys_of(j), 0); }
+  void d_probabilities(int i, int j) { compute(Op::d_probabilities, i, j, rows_of(i), keys_of(j), head_dim()); }
+  void d_scores(int i, int j) { d_scores(i, j, rows_of(i), keys_of(j)); }
+  void d_scores(int i, int j, Range rows, Range keys) { compute(Op::d_scores, i, j, rows, keys, 0); }
+  void gradient_sum(Tensor tensor, int i, int j) {
+    const Range along = tensor == Tensor::dQ ? keys_of(j) : rows_of(i);
+    compute(Op::gradient_sum, i, j, owner_rows(tensor, i, j), {0, head_dim()}, along.end - along.begin, tensor);
+  }
+
   /// Calls body(i) for every query tile of `all`, in order. Tiles in `like` differ in nothing but their position, so a
   /// sink that can do with one of them sees that one, repeated.
   template <class Body>
@@ -188,6 +219,9 @@ class CtaProgram {
  private:
   const AttentionProblem& problem() const { return m_schedule.problem(); }
   int head_dim() const { return problem().head_dim; }
+  Range owner_rows(Tensor tensor, int i, int j) const {
+    return layout_of(tensor) == Layout::by_key ? keys_of(j) : rows_of(i);
+  }
 
   template <class Body>
   void walk_tiles(Axis axis, bool backward, Range all, Range like, Body& body) {
@@ -208,7 +242,7 @@ class CtaProgram {
 
   void move(Op op, Tensor tensor, int i, int j);
   TileOp moved(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access) const;
-  void compute(Op op, int i, int j, Range rows, Range cols, int depth);
+  void compute(Op op, int i, int j, Range rows, Range cols, int depth, Tensor tensor = Tensor::Q);
 
   const Schedule& m_schedule;
   int m_head;

@@ -53,18 +53,7 @@ class ThreePass final : public Schedule {
   int score_block_rows() const override { return tile().br % kSoftmaxRows == 0 ? kSoftmaxRows : tile().br; }
 
   std::vector<std::pair<std::int64_t, std::int64_t>> cta_classes(int kernel) const override {
-    if (kernel != kScores || !sector_aligned()) return Schedule::cta_classes(kernel);
-    // Whole and partial query tiles × whole and partial key tiles: four kinds of CTA.
-    const AttentionProblem& p = problem();
-    if (p.mask().left >= 0 || p.mask().right >= 0) return Schedule::cta_classes(kernel);  // kept pairs differ
-    const std::int64_t tc = num_tiles(p.seqlen_k, tile().bc);
-    const std::int64_t rows[2] = {p.seqlen_q / tile().br, p.seqlen_q % tile().br != 0};
-    const std::int64_t cols[2] = {p.seqlen_k / tile().bc, p.seqlen_k % tile().bc != 0};
-    std::vector<std::pair<std::int64_t, std::int64_t>> classes;
-    for (int r = 0; r < 2; ++r)
-      for (int c = 0; c < 2; ++c)
-        if (rows[r] * cols[c] > 0) classes.emplace_back((r ? rows[0] : 0) * tc + (c ? cols[0] : 0), rows[r] * cols[c]);
-    return classes;
+    return kernel == kScores ? score_tile_classes() : Schedule::cta_classes(kernel);
   }
 
   WarpWork warp_work(int kernel, const TileOp& op) const override {

@@ -104,6 +104,13 @@ inline constexpr int kSoftmaxRows = 16;
 FLASHSCOPE_HD bool softmax_row_fits(int seqlen_k) { return seqlen_k <= kSoftmaxRowLimit; }
 FLASHSCOPE_HD int softmax_row_bytes(int seqlen_k) { return 4 * (softmax_row_fits(seqlen_k) ? seqlen_k : 0) + 1024; }
 
+/// The three-pass backward softmax keeps a row of P and one of dP; longer ones are read twice, once for their dot
+/// product and once for dS.
+FLASHSCOPE_HD bool d_softmax_rows_fit(int seqlen_k) { return seqlen_k <= kSoftmaxRowLimit / 2; }
+FLASHSCOPE_HD int d_softmax_row_bytes(int seqlen_k) {
+  return 8 * (d_softmax_rows_fit(seqlen_k) ? seqlen_k : 0) + 1024;
+}
+
 /// Query head h reads KV head h / (heads / kv_heads): grouped heads are neighbours.
 FLASHSCOPE_HD int kv_head_of(int head, int heads, int kv_heads) { return head / (heads / kv_heads); }
 

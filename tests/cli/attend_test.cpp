@@ -96,5 +96,43 @@ TEST_CASE("bad files are exit 3, bad requests exit 2") {
   CHECK(run_here({"attend", kExample, "--device", "gpu", "--steps"}).code == 2);
 }
 
+TEST_CASE("N08: d_out gives the gradients, with their errors, in JSON and as .npy") {
+  const Folder folder;
+  write_file(folder / "in.json", R"({"q":[[1],[2]],"k":[[1],[-1]],"v":[[1],[3]],"d_out":[[1],[10]],"scale":0.5})");
+  for (const char* algorithm : {"three_pass", "flash_v1", "flash_v2"}) {
+    CAPTURE(algorithm);
+    const RunResult result = run_here({"attend", folder / "in.json", "--algorithm", algorithm, "--json"});
+    REQUIRE(result.code == 0);
+    const Json got = Json::parse(result.out);
+    CHECK(got["pass"] == "backward");
+    CHECK(distance(got["o"], Json::parse("[[[[1.5378828],[1.2384058]]]]")) < 1e-6);
+    CHECK(distance(got["d_q"], Json::parse("[[[[-0.3932239],[-2.0998717]]]]")) < 1e-6);
+    CHECK(distance(got["d_k"], Json::parse("[[[[-2.2964836],[2.2964836]]]]")) < 1e-6);
+    CHECK(distance(got["d_v"], Json::parse("[[[[9.5390294],[1.4609706]]]]")) < 1e-6);
+    for (const char* key : {"o", "lse", "d_q", "d_k", "d_v"}) CHECK(got["errors"][key]["max_abs"].get<double>() < 1e-12);
+  }
+  const RunResult written = run_here({"attend", folder / "in.json", "--out", folder / "."});
+  REQUIRE(written.code == 0);
+  CHECK(contains(written.out, "d_q.npy, d_k.npy, d_v.npy"));
+  // What was written is read again, as q, k, v and d_out.
+  const std::string d_q = folder / "d_q.npy", d_k = folder / "d_k.npy", d_v = folder / "d_v.npy";
+  const RunResult again = run_here({"attend", "--q", d_q, "--k", d_k, "--v", d_v, "--d-out", d_q, "--json"});
+  REQUIRE(again.code == 0);
+  CHECK(Json::parse(again.out)["d_v"].is_array());
+  CHECK_FALSE(Json::parse(run_here({"attend", "--q", d_q, "--k", d_k, "--v", d_v, "--json"}).out).contains("d_q"));
+}
+
+TEST_CASE("N09: dK and dV have the KV heads, and add up over the query heads that share them") {
+  const Folder folder;
+  write_file(folder / "in.json", R"({"q":[[[[1]],[[2]]]],"k":[[[[0],[1.0986122886681098]]]],"v":[[[[1],[5]]]],
+                                     "d_out":[[[[1]],[[2]]]],"scale":1})");
+  for (const char* algorithm : {"three_pass", "flash_v1", "flash_v2"}) {
+    const Json got = Json::parse(run_here({"attend", folder / "in.json", "--algorithm", algorithm, "--json"}).out);
+    CHECK(distance(got["d_q"], Json::parse("[[[[0.8239592]],[[0.7910008]]]]")) < 1e-6);
+    CHECK(distance(got["d_k"], Json::parse("[[[[-2.19],[2.19]]]]")) < 1e-6);
+    CHECK(distance(got["d_v"], Json::parse("[[[[0.45],[2.55]]]]")) < 1e-6);
+  }
+}
+
 }  // namespace
 }  // namespace flashscope

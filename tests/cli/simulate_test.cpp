@@ -155,5 +155,48 @@ TEST_CASE("a trace is valid JSON, its spans can be chosen, and too many are refu
   CHECK(Json::parse(read_file(path)).contains("traceEvents"));
 }
 
+TEST_CASE("the backward pass: its count, its kernels, and the training step with the forward pass") {
+  const std::vector<std::string> shape = {"--batch", "1",  "--heads", "1",    "--seqlen", "1024", "--head-dim", "64",
+                                          "--dtype", "fp16", "--br",  "64", "--bc", "64", "--pass", "backward"};
+  const Json flash = simulate_json(shape);
+  CHECK(flash["pass"] == "backward");
+  CHECK(flash["algorithm"] == "flash_v2");
+  CHECK(flash["flops"] == 671'088'640);
+  CHECK(flash["flops_executed"] == 7 * 134'217'728);
+  CHECK(flash["paper_bytes"] == 11'141'120);
+  CHECK(flash["kernels"].size() == 3);
+  CHECK(flash["tensors"].contains("dK"));
+  for (const char* key : {"flops", "sm_read_bytes", "sm_write_bytes", "hbm_read_bytes"}) {
+    std::int64_t sum = 0;
+    for (const Json& kernel : flash["kernels"]) sum += kernel[key].get<std::int64_t>();
+    CHECK(sum == flash[key].get<std::int64_t>());
+  }
+  CHECK(flash["training_step"]["flops"] == 671'088'640 + 268'435'456);
+  CHECK(flash["training_step"]["time_us"].get<double>() > flash["time_us"].get<double>());
+  const Json stored = simulate_json(with(shape, {"--algorithm", "three_pass"}));
+  CHECK(stored["paper_bytes"] == 15'728'640);
+  CHECK(stored["peak_memory_bytes"].get<std::int64_t>() > 6'000'000);
+  CHECK(flash["peak_memory_bytes"].get<std::int64_t>() < 1'100'000);
+
+  // O(N²) against O(N): what fits on an H200.
+  const std::string text = run_here({"simulate", "--pass", "backward", "--algorithm", "three_pass"}).out;
+  CHECK(contains(text, "largest seqlen                   38,249"));
+  CHECK(contains(text, "training step: forward + backward"));
+  CHECK(contains(run_here({"simulate", "--pass", "backward"}).out, "storing P takes 4"));
+}
+
+TEST_CASE("a backward pass that does not exist, or has no kernel, is named as that") {
+  const RunResult naive = run_here({"simulate", "--pass", "backward", "--algorithm", "three_pass_naive"});
+  CHECK(naive.code == 2);
+  CHECK(contains(naive.err, "three_pass, flash_v1, flash_v2"));
+  const RunResult pass = run_here({"simulate", "--pass", "sideways"});
+  CHECK(pass.code == 2);
+  CHECK(contains(pass.err, "--pass"));
+  const std::vector<std::string> compare = {"compare", "--pass", "backward", "--heads", "1", "--seqlen", "256"};
+  CHECK(contains(run_here(compare).out, "unavailable (no kernel yet)"));
+  CHECK(Json::parse(run_here(with(compare, {"--json"})).out)["a"]["measured"]["time_us"] ==
+        "unavailable (no kernel yet)");
+}
+
 }  // namespace
 }  // namespace flashscope

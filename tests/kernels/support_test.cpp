@@ -37,6 +37,14 @@ TEST_CASE("the three kinds of no GPU have three texts") {
   CHECK(why_no_gpu({DeviceSearch::found, 1, 13000, 13000, "no error"}).empty());
 }
 
+TEST_CASE("the backward pass is simulated only") {
+  AttentionProblem p;
+  p.pass = Pass::backward;
+  for (const Algorithm& algorithm : algorithms(Pass::backward))
+    CHECK(kernels::why_unsupported(*make_schedule(algorithm.name, p), h200()) ==
+          algorithm.name + ": no kernel yet for the backward pass");
+}
+
 TEST_CASE("what is not built is refused with what is") {
   AttentionProblem p;
   const auto why = [&](const char* algorithm, TileShape tile = {0, 0, 0}) {

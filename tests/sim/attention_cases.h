@@ -1,5 +1,7 @@
 // Problems and inputs that several tests of this room use.
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
@@ -42,6 +44,23 @@ inline Array random_array(int heads, int rows, int cols, std::mt19937& random) {
   return array;
 }
 
+inline double largest_magnitude(const Array& array) {
+  double largest = 0;
+  for (double value : array.values) largest = std::max(largest, std::fabs(value));
+  return largest;
+}
+
+/// Largest |a - b|, infinity when one is finite and the other is not, or differs in its infinity or NaN.
+inline double distance(const Array& a, const Array& b) {
+  double largest = a.values.size() == b.values.size() ? 0 : INFINITY;
+  for (std::size_t n = 0; n < std::min(a.values.size(), b.values.size()); ++n)
+    if (a.values[n] != b.values[n]) {
+      const double error = std::fabs(a.values[n] - b.values[n]);
+      largest = std::isfinite(error) ? std::max(largest, error) : INFINITY;
+    }
+  return largest;
+}
+
 inline AttentionInputs random_inputs(const AttentionProblem& p, std::mt19937& random) {
   AttentionInputs inputs{random_array(p.num_heads(), p.seqlen_q, p.head_dim, random),
                          random_array(p.num_kv_heads(), p.seqlen_k, p.head_dim, random),
@@ -51,6 +70,7 @@ inline AttentionInputs random_inputs(const AttentionProblem& p, std::mt19937& ra
     inputs.keep = Array(random() % 2 ? 1 : p.num_heads(), p.seqlen_q, p.seqlen_k);
     for (double& keep : inputs.keep.values) keep = random() % 3 != 0;
   }
+  if (p.pass == Pass::backward) inputs.d_out = random_array(p.num_heads(), p.seqlen_q, p.head_dim, random);
   return inputs;
 }
 

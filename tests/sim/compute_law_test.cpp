@@ -20,23 +20,6 @@ TileShape random_tile(std::mt19937& random) {
   return {br, bc, 1, random() % 2 == 0};
 }
 
-double largest_magnitude(const Array& array) {
-  double largest = 0;
-  for (double value : array.values) largest = std::max(largest, std::fabs(value));
-  return largest;
-}
-
-/// Largest |a - b|, infinity when one is finite and the other is not, or differs in its infinity or NaN.
-double distance(const Array& a, const Array& b) {
-  double largest = a.values.size() == b.values.size() ? 0 : INFINITY;
-  for (std::size_t n = 0; n < std::min(a.values.size(), b.values.size()); ++n)
-    if (a.values[n] != b.values[n]) {
-      const double error = std::fabs(a.values[n] - b.values[n]);
-      largest = std::isfinite(error) ? std::max(largest, error) : INFINITY;
-    }
-  return largest;
-}
-
 TEST_CASE("in fp64 every algorithm gives the reference to rounding: 600 random problems") {
   const std::uint32_t seed = fresh_seed();
   CAPTURE(seed);

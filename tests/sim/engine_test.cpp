@@ -17,10 +17,12 @@
 namespace flashscope {
 namespace {
 
-std::int64_t input_bytes(const AttentionProblem& p) {
-  const std::int64_t output = std::int64_t{p.seqlen_q} * p.num_heads() * p.head_dim * element_bytes(p.dtype);
-  return compulsory_bytes(p) - output;
+std::int64_t output_bytes(const AttentionProblem& p) {  // O, or dQ, dK and dV
+  const std::int64_t rows = std::int64_t{p.seqlen_q} * p.num_heads() +
+                            (p.pass == Pass::backward ? 2 * std::int64_t{p.seqlen_k} * p.num_kv_heads() : 0);
+  return rows * p.head_dim * element_bytes(p.dtype);
 }
+std::int64_t input_bytes(const AttentionProblem& p) { return compulsory_bytes(p) - output_bytes(p); }
 
 TEST_CASE("flash_v2 on the reference problem reads every input once and leaves its output dirty") {
   AttentionProblem p;
@@ -37,9 +39,10 @@ TEST_CASE("laws of a run on random problems") {
   std::mt19937 random(20261129);
   const Machine machine = test_machine();
   for (int round = 0; round < 60; ++round) {
-    const AttentionProblem p = random_problem(random);
+    AttentionProblem p = random_problem(random);
+    p.pass = round % 2 == 0 ? Pass::forward : Pass::backward;
     const TileShape tile = random_tile(p, random);
-    for (const Algorithm& algorithm : algorithms()) {
+    for (const Algorithm& algorithm : algorithms(p.pass)) {
       const auto schedule = make_schedule(algorithm.name, p, tile);
       CAPTURE(algorithm.name);
       CAPTURE(round);
@@ -51,8 +54,7 @@ TEST_CASE("laws of a run on random problems") {
       // Never below the roofline, nor below the bytes that must move.
       CHECK(run.time >= roofline_bound(run.count, run.hbm.read, machine));
       CHECK(run.hbm.read >= input_bytes(p));
-      const std::int64_t output = std::int64_t{p.seqlen_q} * p.num_heads() * p.head_dim * element_bytes(p.dtype);
-      CHECK(run.hbm.write + run.hbm_dirty_bytes >= output);
+      CHECK(run.hbm.write + run.hbm_dirty_bytes >= output_bytes(p));
 
       // Each CTA's spans follow each other without gap or overlap, and reasons add up to its time.
       std::map<std::tuple<int, std::int64_t>, std::vector<OpSpan>> by_cta;
@@ -108,8 +110,9 @@ TEST_CASE("a folded program unfolds to the walk") {
   for (int round = 0; round < 100; ++round) {
     AttentionProblem p = random_problem(random);
     p.head_dim = 64;  // rows of whole sectors, so that runs fold
+    p.pass = round % 2 == 0 ? Pass::forward : Pass::backward;
     const TileShape tile = random_tile(p, random);
-    for (const Algorithm& algorithm : algorithms()) {
+    for (const Algorithm& algorithm : algorithms(p.pass)) {
       const auto schedule = make_schedule(algorithm.name, p, tile);
       for (int k = 0; k < static_cast<int>(schedule->kernels().size()); ++k) {
         const std::int64_t ctas = schedule->kernels()[k].ctas();

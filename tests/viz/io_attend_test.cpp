@@ -78,10 +78,15 @@ TEST_CASE("faults are named with their place") {
   CHECK(heads.says("2"));
 }
 
-TEST_CASE("gradients are refused as not available, whatever d_out holds") {
-  const Thrown thrown = refused(R"({"q": [[1]], "k": [[1]], "v": [[1]], "d_out": [[1]]})");
-  CHECK(thrown.kind == ErrorKind::unsupported);
-  CHECK(thrown.says("the backward pass is not available yet"));
+TEST_CASE("d_out asks for the backward pass and is like q") {
+  const AttendInput input = parse(R"({"q": [[1, 2]], "k": [[1, 2]], "v": [[1, 2]], "d_out": [[3, 4]]})");
+  CHECK(input.problem.pass == Pass::backward);
+  CHECK(input.inputs.d_out.values == std::vector<double>{3, 4});
+  CHECK(parse(R"({"q": [[1]], "k": [[1]], "v": [[1]], "d_out": null})").problem.pass == Pass::forward);
+  CHECK(parse(R"({"q": [], "k": [[1, 2]], "v": [[1, 2]], "d_out": []})").inputs.d_out.cols == 2);
+  const Thrown thrown = refused(R"({"q": [[1, 2]], "k": [[1, 2]], "v": [[1, 2]], "d_out": [[3, 4], [5, 6]]})");
+  CHECK(thrown.kind == ErrorKind::input);
+  CHECK(thrown.says("d_out: rows is 2, but 1 in q"));
 }
 
 TEST_CASE("empty lists are sizes of zero, and take what they do not say from the others (case S05)") {

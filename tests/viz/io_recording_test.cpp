@@ -86,7 +86,7 @@ TEST_CASE("a row of the same run is replaced, any other is added") {
   warm.start = Start::warm;
   put_row(recording, warm);
   RecordingRow backward = row_of("flash_v2", 4096);
-  backward.pass = "backward";
+  backward.problem.pass = Pass::backward;
   put_row(recording, backward);
   RecordingRow other_order = row_of("flash_v2", 4096);
   other_order.tile.backward_keys = true;

@@ -1,6 +1,7 @@
 // flashscope attend: attention on the user's own tensors, executed operation by operation as the schedule says.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <memory>
@@ -60,7 +61,7 @@ OutputError error_of(const Array& values, const Array& reference) {
 }
 
 AttendInput read_input(const Options& options) {
-  const bool any_npy = !(options.npy.q + options.npy.k + options.npy.v + options.npy.mask).empty();
+  const bool any_npy = !(options.npy.q + options.npy.k + options.npy.v + options.npy.mask + options.npy.d_out).empty();
   if (!options.files.empty() && any_npy) throw Error(ErrorKind::usage, "attend: give FILE, or --q --k --v, not both");
   if (any_npy) {
     for (const auto& [name, path] :
@@ -113,16 +114,37 @@ Json error_json(const OutputError& error) {
           {"nonfinite", error.nonfinite}};
 }
 
+/// An output tensor: its name for people, in JSON and in file names.
+struct Output {
+  const char* name;
+  const char* key;
+  const Array* values;
+  bool is_statistic;  // one number a row
+  bool by_key;        // one head a KV head
+  OutputError error;  // against the float64 reference
+};
+
 struct Result {
   std::unique_ptr<Schedule> schedule;
   AttentionOutputs outputs;
-  OutputError o, lse;
+  std::vector<Output> list;  // of what `outputs` holds: O and LSE, with d_out also the gradients
   Json steps = Json::array();
 };
 
-Result attend(const AttentionProblem& problem, const AttentionInputs& inputs, const Options& options,
+void list_outputs(Result& result, const AttentionOutputs& reference) {
+  const AttentionOutputs& out = result.outputs;
+  result.list = {{"O", "o", &out.o, false, false, error_of(out.o, reference.o)},
+                 {"LSE", "lse", &out.lse, true, false, error_of(out.lse, reference.lse)}};
+  if (result.schedule->problem().pass == Pass::forward) return;
+  result.list.push_back({"dQ", "d_q", &out.d_q, false, false, error_of(out.d_q, reference.d_q)});
+  result.list.push_back({"dK", "d_k", &out.d_k, false, true, error_of(out.d_k, reference.d_k)});
+  result.list.push_back({"dV", "d_v", &out.d_v, false, true, error_of(out.d_v, reference.d_v)});
+}
+
+std::unique_ptr<Result> attend(const AttentionProblem& problem, const AttentionInputs& inputs, const Options& options,
               Context& context) {
-  Result result;
+  auto attended = std::make_unique<Result>();  // `list` points into it
+  Result& result = *attended;
   TileShape tile = options.shared.tile;
   tile.backward_keys = options.backward_keys;
   result.schedule = make_schedule(options.shared.algorithm, problem, tile);
@@ -137,29 +159,35 @@ Result attend(const AttentionProblem& problem, const AttentionInputs& inputs, co
       compute_options.after_tile = [&](const TileState& state) { result.steps.push_back(step_json(state)); };
     result.outputs = compute(*result.schedule, inputs, compute_options);
   }
-  const AttentionOutputs reference = reference_attention(problem, inputs);
-  result.o = error_of(result.outputs.o, reference.o);
-  result.lse = error_of(result.outputs.lse, reference.lse);
-  return result;
+  list_outputs(result, reference_attention(problem, inputs));
+  return attended;
 }
 
 /// Without the tensors: what a reader needs to know how they came about.
 Json header_json(const Result& result, const Options& options) {
   const TileShape& tile = result.schedule->tile();
   return {{"algorithm", result.schedule->algorithm()},
+          {"pass", name_of(result.schedule->problem().pass)},
           {"problem", problem_to_json(result.schedule->problem())},
           {"tile", {{"br", tile.br}, {"bc", tile.bc}, {"stages", tile.stages}}},
           {"kv_order", options.backward_keys ? "backward" : "forward"},
           {"device", options.on_gpu ? "gpu" : "cpu"}};
 }
 
-Json errors_json(const Result& result) { return {{"o", error_json(result.o)}, {"lse", error_json(result.lse)}}; }
+Json errors_json(const Result& result) {
+  Json errors = Json::object();
+  for (const Output& output : result.list) errors[output.key] = error_json(output.error);
+  return errors;
+}
 
 std::string json_report(const Result& result, const Options& options) {
   const AttentionProblem& p = result.schedule->problem();
   Json document = header_json(result, options);
-  document["o"] = nested_lists(result.outputs.o, p.batch, p.heads);
-  document["lse"] = nested_row_lists(result.outputs.lse, p.batch, p.heads);
+  for (const Output& output : result.list) {
+    const int heads = output.by_key ? p.kv_heads : p.heads;
+    document[output.key] = output.is_statistic ? nested_row_lists(*output.values, p.batch, heads)
+                                               : nested_lists(*output.values, p.batch, heads);
+  }
   document["errors"] = errors_json(result);
   if (options.steps) document["steps"] = result.steps;
   return json_text(document, -1);
@@ -181,9 +209,15 @@ void write_folder(const Result& result, const Options& options) {
       if (!first) first = std::current_exception();
     }
   };
-  const int batch = problem.batch, heads = problem.heads;
-  attempt([&] { write_npy(options.out + "/o.npy", npy_array(result.outputs.o, batch, heads), item); });
-  attempt([&] { write_npy(options.out + "/lse.npy", npy_row_array(result.outputs.lse, batch, heads), item); });
+  for (const Output& output : result.list) {
+    const int batch = problem.batch, heads = output.by_key ? problem.kv_heads : problem.heads;
+    attempt([&] {
+      write_npy(options.out + "/" + output.key + ".npy",
+                output.is_statistic ? npy_row_array(*output.values, batch, heads)
+                                    : npy_array(*output.values, batch, heads),
+                item);
+    });
+  }
   attempt([&] { write_file_atomically(options.out + "/attend.json", json_text(summary)); });
   if (first) std::rethrow_exception(first);
 }
@@ -191,12 +225,13 @@ void write_folder(const Result& result, const Options& options) {
 /// Tiled attention adds the same terms in another order: equal to rounding, and this says so in numbers.
 std::string difference_text(const Result& result) {
   const DType dtype = result.schedule->problem().dtype;
-  if (result.o.nonfinite > 0 || result.lse.nonfinite > 0)
+  const auto any = [&](auto holds) { return std::any_of(result.list.begin(), result.list.end(), holds); };
+  if (any([](const Output& output) { return output.error.nonfinite > 0; }))
     return "Some elements are not finite where full softmax in float64 is: look at the magnitude of the inputs.";
   if (dtype != DType::fp64)
     return fmt::format("The difference from full softmax in float64 is that of {}; the inputs were rounded to it too.",
                        name_of(dtype));
-  if (result.o.max_abs == 0 && result.lse.max_abs == 0)
+  if (!any([](const Output& output) { return output.error.max_abs > 0; }))
     return "On these inputs equal to full softmax to the last bit; in general it is exact to rounding, not bit for "
            "bit.";
   return "Exact to rounding, not bit for bit: the same terms as full softmax, added in another order.";
@@ -210,9 +245,9 @@ std::string report(const Result& result, const Options& options) {
                                  options.backward_keys ? "last to first" : "first to last");
   Table table({left, right, right, right});
   table.row({"against full softmax in float64", "max |error|", "mean |error|", "non-finite"});
-  for (const auto& [name, error] : {std::pair{"O", &result.o}, std::pair{"LSE", &result.lse}})
-    table.row({name, fmt::format("{:.3g}", error->max_abs), fmt::format("{:.3g}", error->mean_abs),
-               grouped(error->nonfinite)});
+  for (const Output& output : result.list)
+    table.row({output.name, fmt::format("{:.3g}", output.error.max_abs), fmt::format("{:.3g}", output.error.mean_abs),
+               grouped(output.error.nonfinite)});
   text += table.text() + "  " + difference_text(result) + "\n";
   const auto show = [&](const char* name, const Array& array) {
     if (array.values.size() > kShownValues) return;
@@ -224,8 +259,7 @@ std::string report(const Result& result, const Options& options) {
         text += "\n";
       }
   };
-  show("O", result.outputs.o);
-  show("LSE", result.outputs.lse);
+  for (const Output& output : result.list) show(output.name, *output.values);
   if (options.steps) {
     text += "\nAfter each key tile\n";
     for (const Json& step : result.steps)
@@ -239,13 +273,13 @@ void attend_command(const Options& options, Context& context) {
   if (options.steps && options.on_gpu) throw Error(ErrorKind::usage, "--steps: only with --device cpu");
   const AttendInput input = read_input(options);
   const AttentionProblem problem = problem_of(input, options);
-  const Result result = attend(problem, input.inputs, options, context);
-  if (!options.out.empty()) write_folder(result, options);
-  if (options.json)
-    context.print(json_report(result, options));
-  else
-    context.print(report(result, options) +
-                  (options.out.empty() ? "" : "\nWritten to " + options.out + ": o.npy, lse.npy, attend.json\n"));
+  const auto result = attend(problem, input.inputs, options, context);
+  if (!options.out.empty()) write_folder(*result, options);
+  if (options.json) return context.print(json_report(*result, options));
+  std::string written;
+  for (const Output& output : result->list) written += std::string(output.key) + ".npy, ";
+  context.print(report(*result, options) +
+                (options.out.empty() ? "" : "\nWritten to " + options.out + ": " + written + "attend.json\n"));
 }
 
 }  // namespace
@@ -253,11 +287,12 @@ void attend_command(const Options& options, Context& context) {
 Action declare_attend(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   options->shared.dtype = DType::fp64;
-  add_positionals(app, "FILE", 1, "JSON with q, k, v and maybe mask and scale (docs/file-formats.md)", options->files);
+  add_positionals(app, "FILE", 1, "JSON with q, k, v and maybe mask, d_out and scale (docs/file-formats.md)", options->files);
   add_text(app, "--q", "FILE", "Q as .npy: (batch, head, row, column) or (row, column)", options->npy.q);
   add_text(app, "--k", "FILE", "K as .npy", options->npy.k);
   add_text(app, "--v", "FILE", "V as .npy", options->npy.v);
   add_text(app, "--mask", "FILE", "keep mask as .npy, nonzero = keep", options->npy.mask);
+  add_text(app, "--d-out", "FILE", "gradient of O as .npy, like Q: gives d_q, d_k and d_v too", options->npy.d_out);
   add_value(app, "--scale", "NUMBER", "softmax scale, not 0 (the file's, or 1/sqrt(head_dim))",
             [options](const std::string& text) {
               options->scale = parse_number("--scale", text);
@@ -266,7 +301,7 @@ Action declare_attend(CLI::App& app) {
                             "--scale: 0 would make every weight equal; it takes a number other than 0");
             });
   ProblemOptionSet set;
-  set.sizes = set.gpu = set.start = false;
+  set.sizes = set.gpu = set.start = set.pass = false;  // d_out says which pass
   set.dtypes = {"fp64", "fp32", "fp16", "bf16", "fp8"};
   add_problem_options(app, options->shared, set);
   add_value(app, "--kv-order", "ORDER", "order of the key tiles: forward, backward (forward)",
@@ -277,8 +312,8 @@ Action declare_attend(CLI::App& app) {
     options->on_gpu = parse_choice("--device", text, {"cpu", "gpu"}) == "gpu";
   });
   add_flag(app, "--steps", "m, l, acc and rescale after each key tile", options->steps);
-  add_flag(app, "--json", "o, lse and errors as one JSON object", options->json);
-  add_text(app, "--out", "DIR", "write o.npy, lse.npy and attend.json into this folder", options->out);
+  add_flag(app, "--json", "o, lse, gradients and errors as one JSON object", options->json);
+  add_text(app, "--out", "DIR", "write o.npy, lse.npy, gradients and attend.json into this folder", options->out);
   return [options](Context& context) { attend_command(*options, context); };
 }
 

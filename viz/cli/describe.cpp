@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/schedule/algorithms.h"
 #include "viz/cli/table.h"
 
 namespace flashscope {
@@ -18,6 +19,7 @@ std::string describe(const AttentionProblem& p) {
   else
     text += fmt::format(", seqlen_q {}, seqlen_k {}", grouped(p.seqlen_q), grouped(p.seqlen_k));
   text += fmt::format(", head_dim {}, {}", p.head_dim, name_of(p.dtype));
+  if (p.pass == Pass::backward) text += ", backward";
   const MaskShape mask = p.mask();
   if (mask.left < 0 && mask.right < 0) return text + ", no mask";
   if (mask.left < 0 && mask.right == 0) return text + ", causal";
@@ -76,6 +78,8 @@ Recorded find_recorded(const Machine& machine, const Schedule& schedule, Start s
     recordings.push_back(load_recording(file));
   else
     for (const std::string& name : recording_names()) recordings.push_back(shipped_recording(name));
+  if (algorithm_named(schedule.algorithm(), schedule.problem().pass).rung.empty())
+    return {false, unmeasured("no kernel yet"), "no kernel yet"};
   std::string reason = (file.empty() ? "no recording of " : file + " is no recording of ") + machine.name +
                        (file.empty() ? " is shipped" : "");
   for (const Recording& recording : recordings) {

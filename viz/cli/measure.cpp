@@ -54,7 +54,7 @@ void add_tasks(const ProblemOptions& problem, const std::vector<std::string>& na
     tasks.push_back({options, !all});
   };
   if (all)
-    for (const Algorithm& algorithm : algorithms()) add(algorithm.name);
+    for (const Algorithm& algorithm : algorithms(problem.pass)) add(algorithm.name);
   else
     for (const std::string& name : names) add(name);
 }
@@ -287,7 +287,7 @@ void measure(const Options& options, Context& context) {
       // Saved row by row: an hour of measuring is not lost to its last minute.
       if (recording && outcome.measured->o.passed && outcome.measured->lse.passed) {
         put_row(*recording, {outcome.schedule->problem(), outcome.schedule->algorithm(), outcome.schedule->tile(),
-                             "forward", Start::cold, *outcome.measured});
+                             Start::cold, *outcome.measured});
         save_recording(options.record, *recording);
       }
     }

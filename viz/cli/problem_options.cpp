@@ -12,7 +12,7 @@
 namespace flashscope {
 namespace {
 
-enum class Group { size, mask, dtype, algorithm, tile, gpu, start };
+enum class Group { size, mask, dtype, algorithm, pass, tile, gpu, start };
 
 /// One option: how it is declared, and how its text becomes a value. `set` throws Error(usage) that begins with
 /// `option`.
@@ -95,6 +95,10 @@ const std::vector<ProblemOption>& problem_options() {
        [](Options& options, const std::string&, const std::string& text) {
          options.algorithm = algorithm_named(text).name;
        }},
+      {"pass", Group::pass, "NAME", "forward, backward (forward)",
+       [](Options& options, const std::string& option, const std::string& text) {
+         options.pass = pass_from_name(parse_choice(option, text, {"forward", "backward"}));
+       }},
       tile_side("br", &TileShape::br, 1024, "rows of a query tile (the rung's)"),
       tile_side("bc", &TileShape::bc, 1024, "rows of a key tile (the rung's)"),
       tile_side("stages", &TileShape::stages, 8, "slots of the K/V ring (the rung's)"),
@@ -115,6 +119,7 @@ bool is_in(const ProblemOptionSet& which, Group group) {
   switch (group) {
     case Group::size: return which.sizes;
     case Group::algorithm: return which.algorithm;
+    case Group::pass: return which.pass;
     case Group::gpu: return which.gpu;
     case Group::start: return which.start;
     case Group::mask:
@@ -147,6 +152,7 @@ AttentionProblem ProblemOptions::problem() const {
   p.head_dim = head_dim;
   p.dtype = dtype;
   p.causal = causal;
+  p.pass = pass;
   if (window) {
     p.window_left = window->first;
     p.window_right = window->second;

@@ -27,6 +27,7 @@ struct ProblemOptions {
   bool causal = false;
   std::optional<std::pair<int, int>> window;  // left, right; -1: all
   std::string algorithm = "flash_v2";
+  Pass pass = Pass::forward;
   TileShape tile = {0, 0, 0};  // 0: the rung's own
   std::string gpu = "nvidia-h200";
   Start start = Start::cold;
@@ -42,6 +43,7 @@ struct ProblemOptions {
 struct ProblemOptionSet {
   bool sizes = true;      // --batch … --head-dim
   bool algorithm = true;  // --algorithm
+  bool pass = true;
   bool gpu = true;
   bool start = true;
   std::vector<std::string> dtypes = {"fp32", "fp16", "bf16", "fp8"};

@@ -1,10 +1,13 @@
 // flashscope simulate: one algorithm predicted. Traffic, FLOPs, time, stalls; a trace; a sweep.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
 #include "sim/error.h"
+#include "sim/schedule/algorithms.h"
+#include "sim/schedule/memory.h"
 #include "viz/cli/command.h"
 #include "viz/cli/describe.h"
 #include "viz/cli/options.h"
@@ -95,7 +98,21 @@ std::string traffic_table(const Schedule& schedule, const Prediction& prediction
   return table.text();
 }
 
-std::string counts_table(const Schedule& schedule, const Prediction& prediction) {
+/// What the backward pass runs instead of reading P: products over whole tiles, against the four that storing P needs.
+std::string recomputation_text(const Schedule& schedule, const KernelCount& count) {
+  AttentionProblem p = schedule.problem();
+  const std::int64_t stored = make_schedule("three_pass", p)->closed_form().paper_bytes;
+  const std::int64_t paper = schedule.closed_form().paper_bytes;
+  const std::int64_t product = 2 * std::int64_t{p.head_dim} * p.seqlen_q * p.seqlen_k * p.num_heads();
+  if (product == 0) return "nothing to compute";
+  std::string text = fmt::format("{} products of whole matrices",
+                                 grouped_decimal(static_cast<double>(count.flops_executed) / static_cast<double>(product), 2));
+  if (paper < stored)
+    text += fmt::format("; storing P takes 4, and {} more by the paper's count", decimal_bytes(stored - paper));
+  return text;
+}
+
+std::string counts_table(const Schedule& schedule, const Machine& machine, const Prediction& prediction) {
   using enum Table::Align;
   Table table({left, right, right, left});
   const auto bytes = [&](const char* name, std::int64_t value, const char* meaning) {
@@ -106,11 +123,20 @@ std::string counts_table(const Schedule& schedule, const Prediction& prediction)
   bytes("SM writes in sectors", count.sm.sector_write, "");
   bytes("dirty in L2 at the end", prediction.hbm_dirty_bytes, "written, not yet in HBM");
   bytes("paper's count", schedule.closed_form().paper_bytes, "two levels, no L2");
-  bytes("compulsory", compulsory_bytes(schedule.problem()), "Q, K, V once, O once");
+  const bool is_forward = schedule.problem().pass == Pass::forward;
+  bytes("compulsory", compulsory_bytes(schedule.problem()),
+        is_forward ? "Q, K, V once, O once" : "Q, K, V, dO once, dQ, dK, dV once");
   bytes("peak memory", schedule.peak_memory_bytes(), "all tensors in HBM");
-  table.row({"FLOPs of kept pairs", grouped(count.flops), "", "4 · head_dim · kept pairs"});
-  table.row({"FLOPs executed", grouped(count.flops_executed), "", "whole tiles, as the schedule runs them"});
-  table.row({"exponentials", grouped(count.exps), "", "kept pairs, and one a row and rescale"});
+  const std::int64_t hbm_bytes = static_cast<std::int64_t>(machine.hbm_bytes.value);
+  if (schedule.problem().num_heads() > 0)
+    table.row({"largest seqlen", grouped(largest_seqlen(schedule, hbm_bytes)), "",
+               "whose tensors fit in the " + decimal_bytes(hbm_bytes) + " of this GPU"});
+  table.row({"FLOPs of kept pairs", grouped(count.flops), "",
+             is_forward ? "4 · head_dim · kept pairs" : "10 · head_dim · kept pairs: five products"});
+  table.row({"FLOPs executed", grouped(count.flops_executed), "",
+             is_forward ? "whole tiles, as the schedule runs them" : recomputation_text(schedule, count)});
+  table.row({"exponentials", grouped(count.exps), "",
+             is_forward ? "kept pairs, and one a row and rescale" : "kept pairs, each time P is recomputed"});
   return table.text();
 }
 
@@ -127,6 +153,62 @@ std::string kernels_table(const Schedule& schedule, const Prediction& prediction
   return table.text();
 }
 
+/// Forward and backward of one algorithm, each with its own tile, one after the other.
+struct TrainingStep {
+  TrainingStep(const Schedule& backward, const Machine& machine, Start start, const Prediction& of_backward) {
+    AttentionProblem p = backward.problem();
+    p.pass = Pass::forward;
+    const auto forward = make_schedule(backward.algorithm(), p);
+    const Prediction of_forward = simulate(*forward, machine, from(start));
+    peak_memory_bytes = std::max(forward->peak_memory_bytes(), backward.peak_memory_bytes());
+    for (const Prediction* part : {&of_forward, &of_backward}) {
+      time_us += part->time_us();
+      flops += part->count.flops;
+      flops_executed += part->count.flops_executed;
+      sm_read_bytes += part->count.sm.read;
+      sm_write_bytes += part->count.sm.write;
+      hbm_read_bytes += part->hbm.read;
+      hbm_write_bytes += part->hbm.write;
+    }
+    if (of_forward.time > 0 && of_backward.time > 0) time_us += machine.launch_gap_us.value;
+    forward_us = of_forward.time_us();
+  }
+
+  double time_us = 0, forward_us = 0;
+  std::int64_t flops = 0, flops_executed = 0;
+  std::int64_t sm_read_bytes = 0, sm_write_bytes = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
+  std::int64_t peak_memory_bytes = 0;  // the larger of the two: what the other pass alone needs is freed
+};
+
+std::string training_table(const TrainingStep& step) {
+  using enum Table::Align;
+  Table table({left, right, right, left});
+  const auto bytes = [&](const char* name, std::int64_t value) {
+    table.row({name, grouped(value) + " B", decimal_bytes(value), ""});
+  };
+  table.row({"training step: forward + backward", grouped_decimal(step.time_us, 1) + " µs", "",
+             "forward alone " + grouped_decimal(step.forward_us, 1) + " µs"});
+  bytes("  L2 → SM", step.sm_read_bytes);
+  bytes("  SM → L2", step.sm_write_bytes);
+  bytes("  HBM → L2", step.hbm_read_bytes);
+  bytes("  L2 → HBM", step.hbm_write_bytes);
+  bytes("  peak memory", step.peak_memory_bytes);
+  table.row({"  FLOPs of kept pairs, executed", grouped(step.flops), "", grouped(step.flops_executed)});
+  return table.text();
+}
+
+Json training_json(const TrainingStep& step) {
+  return {{"time_us", json_number(step.time_us)},
+          {"forward_time_us", json_number(step.forward_us)},
+          {"flops", step.flops},
+          {"flops_executed", step.flops_executed},
+          {"peak_memory_bytes", step.peak_memory_bytes},
+          {"sm_read_bytes", step.sm_read_bytes},
+          {"sm_write_bytes", step.sm_write_bytes},
+          {"hbm_read_bytes", step.hbm_read_bytes},
+          {"hbm_write_bytes", step.hbm_write_bytes}};
+}
+
 std::string report(const Schedule& schedule, const Machine& machine, Start start, const Prediction& prediction) {
   const double us = prediction.time_us();
   const std::string note = extrapolation_note(schedule, prediction);
@@ -137,7 +219,7 @@ std::string report(const Schedule& schedule, const Machine& machine, Start start
       schedule.algorithm(), machine.title, machine.name, describe(schedule.problem()), describe(schedule.tile()),
       name_of(start), grouped_decimal(us, 1), tflops_text(prediction.count.flops, us),
       tflops_text(prediction.count.flops_executed, us), note.empty() ? "" : "  " + note + "\n",
-      traffic_table(schedule, prediction), counts_table(schedule, prediction), kernels_table(schedule, prediction));
+      traffic_table(schedule, prediction), counts_table(schedule, machine, prediction), kernels_table(schedule, prediction));
 }
 
 void simulate_sweep(const Options& options, Context& context) {
@@ -165,12 +247,16 @@ void simulate_once(const Options& options, Context& context) {
   const std::string note = extrapolation_note(*schedule, prediction);
   if (!options.trace.empty() && !note.empty())
     context.note("flashscope: the trace shows the simulated heads. " + note + "\n");
-  if (options.json)
-    context.print(json_text(prediction_to_json(*schedule, machine, start, prediction), -1));
-  else if (options.csv)
+  std::optional<TrainingStep> step;
+  if (schedule->problem().pass == Pass::backward && !options.csv) step.emplace(*schedule, machine, start, prediction);
+  if (options.json) {
+    Json document = prediction_to_json(*schedule, machine, start, prediction);
+    if (step) document["training_step"] = training_json(*step);
+    context.print(json_text(document, -1));
+  } else if (options.csv)
     context.print(prediction_csv_header() + prediction_csv_rows(*schedule, machine, start, prediction, true));
   else
-    context.print(report(*schedule, machine, start, prediction));
+    context.print(report(*schedule, machine, start, prediction) + (step ? "\n" + training_table(*step) : ""));
 }
 
 }  // namespace

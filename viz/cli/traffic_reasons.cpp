@@ -35,6 +35,7 @@ std::string passes_text(std::int64_t size, const SmTraffic& sm) {
 std::string per_tile_text(Tensor tensor, const Schedule& schedule, std::int64_t size, std::int64_t read) {
   const AttentionProblem& p = schedule.problem();
   const std::int64_t tr = num_tiles(p.seqlen_q, schedule.tile().br), tc = num_tiles(p.seqlen_k, schedule.tile().bc);
+  if (p.pass == Pass::backward) return "";  // kernels with Q outside and with K outside both read it
   const bool is_query = tensor == Tensor::Q;
   const std::int64_t tiles = is_query ? tc : tr;
   const std::int64_t group = is_query ? 1 : p.heads / p.kv_heads;
@@ -56,6 +57,11 @@ const std::vector<TensorGroup>& tensor_groups() {
       {"O", {Tensor::O}},
       {"running m and l", {Tensor::M, Tensor::L}},
       {"LSE", {Tensor::LSE}},
+      {"dP and dS", {Tensor::dP, Tensor::dS}},
+      {"dO", {Tensor::dO}},
+      {"dQ", {Tensor::dQ}},
+      {"dK and dV", {Tensor::dK, Tensor::dV}},
+      {"D", {Tensor::D}},
   };
   return groups;
 }
@@ -90,7 +96,7 @@ GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const P
                                           grouped(shape.cols), shape.element_bytes, grouped(size));
   const bool alike = std::all_of(passes.begin(), passes.end(), [&](const std::string& p) { return p == passes[0]; });
   const std::string each = present.size() > 1 ? "Each " : "";
-  if (present.size() > 1 && (present.front() == Tensor::S || !alike) && size > 0) {
+  if (present.size() > 1 && (layout_of(present.front()) == Layout::scores || !alike) && size > 0) {
     // The paper's four passes over N², and what each of them is.
     const double total = static_cast<double>(result.sm.read + result.sm.write) / static_cast<double>(size);
     std::string text =

@@ -90,6 +90,13 @@ std::string doing(const StageTrace& trace, const OpSpan& span) {
     case Op::undo_normalize: return "acc = l · O";
     case Op::normalize: return "O = acc / l";
     case Op::log_sum_exp: return "LSE = m + log l";
+    case Op::clear_gradient: return std::string(name_of(op.tensor)) + " = 0";
+    case Op::row_dot: return op.tensor == Tensor::P ? "D = rowsum(dP ∘ P)" : "D = rowsum(dO ∘ O)";
+    case Op::probabilities: return score_name("P", op) + " = exp(S − LSE)";
+    case Op::d_probabilities: return score_name("dP", op) + " = dO·Vᵀ";
+    case Op::d_scores: return score_name("dS", op) + " = P ∘ (dP − D)";
+    case Op::gradient_sum:
+      return op.tensor == Tensor::dV ? "dV += Pᵀ·dO" : op.tensor == Tensor::dK ? "dK += dSᵀ·Q" : "dQ += dS·K";
     case Op::barrier: return span.reason == Reason::launch ? "CTA starts" : "barrier";
   }
   return "";
@@ -172,7 +179,13 @@ class CtaFollower {
       case Op::clear_state:
       case Op::undo_normalize:
       case Op::log_sum_exp:
-      case Op::barrier: break;
+      case Op::barrier:
+      case Op::clear_gradient:  // what the backward pass holds on chip is not followed
+      case Op::row_dot:
+      case Op::probabilities:
+      case Op::d_probabilities:
+      case Op::d_scores:
+      case Op::gradient_sum: break;
     }
   }
 
@@ -227,7 +240,7 @@ int followed_head(const StageTrace& trace, Picoseconds t) {
 }
 
 int map_head(const AttentionProblem& problem, Tensor tensor, int head) {
-  if (tensor != Tensor::K && tensor != Tensor::V) return head;
+  if (layout_of(tensor) != Layout::by_key) return head;
   return head / problem.heads * problem.kv_heads + kv_head_of(head % problem.heads, problem.heads, problem.kv_heads);
 }
 

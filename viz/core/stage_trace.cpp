@@ -90,8 +90,8 @@ void StageTrace::make_grids() {
     const TensorShape shape = shape_of(tensor, problem);
     TileGrid grid;
     grid.tensor = tensor;
-    grid.tile_rows = tensor == Tensor::K || tensor == Tensor::V ? tile.bc : tile.br;
-    grid.tile_cols = tensor == Tensor::S || tensor == Tensor::P ? tile.bc : std::max(1, shape.cols);
+    grid.tile_rows = layout_of(tensor) == Layout::by_key ? tile.bc : tile.br;
+    grid.tile_cols = layout_of(tensor) == Layout::scores ? tile.bc : std::max(1, shape.cols);
     grid.down = num_tiles(shape.rows, grid.tile_rows);
     grid.across = num_tiles(shape.cols, grid.tile_cols);
     grid.heads = shape.heads;

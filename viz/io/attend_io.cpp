@@ -162,7 +162,22 @@ Array keep_of(const UserTensor& mask, const AttentionProblem& problem) {
   return keep;
 }
 
-AttendInput assembled(UserTensor q, UserTensor k, UserTensor v, const UserTensor* mask, double scale) {
+/// d_out, which is like q.
+Array d_out_of(UserTensor& tensor, const AttentionProblem& problem) {
+  const auto fits = [&](const char* what, std::int64_t value, int wanted) {
+    if (value != kUnknown && value != wanted)
+      bad_input(tensor.place + ": " + what + " is " + std::to_string(value) + ", but " + std::to_string(wanted) +
+                " in q");
+  };
+  fits("batch", tensor.batch, problem.batch);
+  fits("heads", tensor.heads, problem.heads);
+  fits("rows", tensor.rows, problem.seqlen_q);
+  fits("columns", tensor.cols, problem.head_dim);
+  return array_of(tensor, problem.num_heads(), problem.seqlen_q, problem.head_dim);
+}
+
+AttendInput assembled(UserTensor q, UserTensor k, UserTensor v, const UserTensor* mask, UserTensor* d_out,
+                      double scale) {
   AttendInput input;
   AttentionProblem& p = input.problem;
   p.dtype = DType::fp64;
@@ -179,6 +194,10 @@ AttendInput assembled(UserTensor q, UserTensor k, UserTensor v, const UserTensor
   input.inputs.v = array_of(v, p.num_kv_heads(), p.seqlen_k, p.head_dim);
   p.dense_mask = mask != nullptr;
   if (mask) input.inputs.keep = keep_of(*mask, p);
+  if (d_out) {
+    p.pass = Pass::backward;
+    input.inputs.d_out = d_out_of(*d_out, p);
+  }
   return input;
 }
 
@@ -211,9 +230,6 @@ Json lists(const std::vector<std::int64_t>& shape, std::size_t level, std::vecto
 AttendInput attend_input_from_json(std::string_view text, const std::string& file) {
   const Json document = parse_json(text, file);
   if (!document.is_object()) bad_input(file + ": expected an object with q, k and v");
-  if (present(document, "d_out"))
-    throw Error(ErrorKind::unsupported, file + ": d_out asks for gradients, and the backward pass is not available yet; "
-                                               "without d_out, o and lse are computed");
   double scale = 0;
   if (present(document, "scale")) {
     scale = number_member(document, "scale", file);
@@ -226,9 +242,12 @@ AttendInput attend_input_from_json(std::string_view text, const std::string& fil
   UserTensor q = tensor_from_lists(document, "q", file, levels);
   UserTensor k = tensor_from_lists(document, "k", file, levels);
   UserTensor v = tensor_from_lists(document, "v", file, levels);
-  if (!present(document, "mask")) return assembled(std::move(q), std::move(k), std::move(v), nullptr, scale);
-  const UserTensor mask = tensor_from_lists(document, "mask", file, 2);
-  return assembled(std::move(q), std::move(k), std::move(v), &mask, scale);
+  UserTensor mask, d_out;
+  const bool has_mask = present(document, "mask"), has_d_out = present(document, "d_out");
+  if (has_mask) mask = tensor_from_lists(document, "mask", file, 2);
+  if (has_d_out) d_out = tensor_from_lists(document, "d_out", file, levels);
+  return assembled(std::move(q), std::move(k), std::move(v), has_mask ? &mask : nullptr, has_d_out ? &d_out : nullptr,
+                   scale);
 }
 
 AttendInput read_attend_json(const std::string& path) { return attend_input_from_json(read_text_file(path), path); }
@@ -237,9 +256,11 @@ AttendInput read_attend_npy(const AttendNpyPaths& paths, double scale, OpaqueIte
   UserTensor q = tensor_from_npy(paths.q, "q", opaque);
   UserTensor k = tensor_from_npy(paths.k, "k", opaque);
   UserTensor v = tensor_from_npy(paths.v, "v", opaque);
-  if (paths.mask.empty()) return assembled(std::move(q), std::move(k), std::move(v), nullptr, scale);
-  const UserTensor mask = tensor_from_npy(paths.mask, "mask", OpaqueItems::refused);
-  return assembled(std::move(q), std::move(k), std::move(v), &mask, scale);
+  UserTensor mask, d_out;
+  if (!paths.mask.empty()) mask = tensor_from_npy(paths.mask, "mask", OpaqueItems::refused);
+  if (!paths.d_out.empty()) d_out = tensor_from_npy(paths.d_out, "d_out", opaque);
+  return assembled(std::move(q), std::move(k), std::move(v), paths.mask.empty() ? nullptr : &mask,
+                   paths.d_out.empty() ? nullptr : &d_out, scale);
 }
 
 Json nested_lists(const Array& array, int batch, int heads) {

@@ -16,15 +16,15 @@ struct AttendInput {
   AttentionInputs inputs;
 };
 
-/// Object with q, k, v, and maybe mask and scale; other keys are ignored. Lists nest as batch, head, row, column; two levels
-/// mean one batch and one head (a mask of two levels holds for every head). Throws Error(input) with file and place,
-/// Error(unsupported) when d_out is there.
+/// Object with q, k, v, and maybe mask, d_out and scale; other keys are ignored. d_out (like q) makes the pass backward. Lists nest as batch, head, row, column; two levels
+/// mean one batch and one head (a mask of two levels holds for every head). Throws Error(input) with file and place.
 AttendInput attend_input_from_json(std::string_view text, const std::string& file);
 AttendInput read_attend_json(const std::string& path);
 
-/// Paths of arrays with shape (batch, head, row, column) or (row, column). Empty mask: none.
+/// Paths of arrays with shape (batch, head, row, column) or (row, column). Empty mask or d_out: none.
 struct AttendNpyPaths {
   std::string q, k, v, mask;
+  std::string d_out = {};
 };
 /// `scale` 0: 1 / sqrt(head_dim).
 AttendInput read_attend_npy(const AttendNpyPaths& paths, double scale = 0, OpaqueItems opaque = OpaqueItems::refused);

@@ -145,7 +145,7 @@ Json prediction_to_json(const Schedule& schedule, const Machine& machine, Start 
   const Numbers run = numbers_of(prediction);
   Json document;
   document["algorithm"] = schedule.algorithm();
-  document["pass"] = "forward";
+  document["pass"] = name_of(schedule.problem().pass);
   document["problem"] = problem_to_json(schedule.problem());
   document["tile"] = tile_to_json(schedule.tile());
   document["tile"]["ctas_per_sm"] = fewest_ctas_per_sm(prediction);
@@ -192,7 +192,7 @@ std::string prediction_csv_rows(const Schedule& schedule, const Machine& machine
   const auto line = [&](const std::string& kernel, int ctas_per_sm, const Numbers& n, bool whole) {
     const auto of_whole = [&](std::int64_t value) { return whole ? std::to_string(value) : std::string(); };
     CsvLine csv;
-    csv.text(schedule.algorithm()).text("forward").text(kernel);
+    csv.text(schedule.algorithm()).text(name_of(p.pass)).text(kernel);
     csv.number(std::int64_t{p.batch}).number(std::int64_t{p.heads}).number(std::int64_t{p.kv_heads});
     csv.number(std::int64_t{p.seqlen_q}).number(std::int64_t{p.seqlen_k}).number(std::int64_t{p.head_dim});
     csv.text(name_of(p.dtype)).text(p.causal ? "true" : "false");

@@ -63,7 +63,7 @@ Json row_to_json(const RecordingRow& row) {
   const Measurement& m = row.measured;
   Json object;
   object["algorithm"] = row.algorithm;
-  object["pass"] = row.pass;
+  object["pass"] = name_of(row.problem.pass);
   object["problem"] = problem_to_json(row.problem);
   object["tile"] = tile_to_json(row.tile);
   object["start"] = name_of(row.start);
@@ -84,10 +84,11 @@ Json row_to_json(const RecordingRow& row) {
 RecordingRow row_from_json(const Json& object, const std::string& place) {
   RecordingRow row;
   row.algorithm = string_member(object, "algorithm", place);
-  row.pass = string_member(object, "pass", place);
-  if (row.pass != "forward" && row.pass != "backward")
-    throw Error(ErrorKind::input, place + ".pass: \"" + row.pass + "\" is not one of forward, backward");
+  const std::string pass = string_member(object, "pass", place);
+  if (pass != "forward" && pass != "backward")
+    throw Error(ErrorKind::input, place + ".pass: \"" + pass + "\" is not one of forward, backward");
   row.problem = problem_from_json(required_member(object, "problem", place), place + ".problem");
+  row.problem.pass = pass_from_name(pass);
   const Json& tile = required_member(object, "tile", place);
   const auto side = [&](const char* key, int hi) {
     return static_cast<int>(integer_member(tile, key, 1, hi, place + ".tile"));
@@ -129,8 +130,8 @@ AttentionProblem canonical(AttentionProblem p) {
 }
 
 bool same_run(const RecordingRow& row, const AttentionProblem& problem, const std::string& algorithm,
-              const TileShape& tile, const std::string& pass, Start start) {
-  return row.algorithm == algorithm && row.tile == tile && row.pass == pass && row.start == start &&
+              const TileShape& tile, Start start) {
+  return row.algorithm == algorithm && row.tile == tile && row.start == start &&
          canonical(row.problem) == canonical(problem);
 }
 
@@ -143,7 +144,7 @@ void set_writer(Recording& recording) {
 
 void put_row(Recording& recording, RecordingRow row) {
   for (RecordingRow& old : recording.rows)
-    if (same_run(old, row.problem, row.algorithm, row.tile, row.pass, row.start)) {
+    if (same_run(old, row.problem, row.algorithm, row.tile, row.start)) {
       old = std::move(row);
       return;
     }
@@ -153,7 +154,7 @@ void put_row(Recording& recording, RecordingRow row) {
 const RecordingRow* find_row(const Recording& recording, const AttentionProblem& problem, const std::string& algorithm,
                              const TileShape& tile, Start start) {
   for (const RecordingRow& row : recording.rows)
-    if (same_run(row, problem, algorithm, tile, "forward", start)) return &row;
+    if (same_run(row, problem, algorithm, tile, start)) return &row;
   return nullptr;
 }
 

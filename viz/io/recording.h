@@ -14,7 +14,6 @@ struct RecordingRow {
   AttentionProblem problem;
   std::string algorithm;        // a name of --algorithm
   TileShape tile;
-  std::string pass = "forward";
   Start start = Start::cold;
   kernels::Measurement measured;
 };
@@ -34,10 +33,10 @@ struct Recording {
 /// Puts this program's version and commit into the recording. Call it where rows are measured, not where they are copied.
 void set_writer(Recording& recording);
 
-/// Replaces the row of the same problem, algorithm, tile, pass and start state, or adds the row at the end.
+/// Replaces the row of the same problem (its pass included), algorithm, tile and start state, or adds the row at the end.
 void put_row(Recording& recording, RecordingRow row);
 
-/// The row of this problem, algorithm and tile (forward); nullptr when there is none. A causal mask and a window with
+/// The row of this problem (its pass included), algorithm and tile; nullptr when there is none. A causal mask and a window with
 /// nothing to the right are the same problem, and so are scale 0 and its meaning.
 const RecordingRow* find_row(const Recording& recording, const AttentionProblem& problem, const std::string& algorithm,
                              const TileShape& tile, Start start = Start::cold);

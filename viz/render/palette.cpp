@@ -23,7 +23,7 @@ double lightness(Color color) {
 }
 
 const Palette& palette(Theme theme) {
-  // Tensors in the order Q K V S P O LSE M L; reasons in the order hbm l2 smem tensor fma exp barrier launch idle.
+  // Tensors in the order Q K V S P O LSE M L dO dQ dK dV dP dS D: a gradient has the colour of its tensor. Reasons in the order hbm l2 smem tensor fma exp barrier launch idle.
   static const Palette light = {rgb(0xE9ECF0),
                                 rgb(0xF7F8FA),
                                 rgb(0xFFFFFF),
@@ -35,7 +35,9 @@ const Palette& palette(Theme theme) {
                                 rgb(0x1B7F3B),
                                 rgb(0x9A4B00),
                                 {rgb(0x00559F), rgb(0xBE3F16), rgb(0x068D6F), rgb(0xEA8815), rgb(0xDFCE3F),
-                                 rgb(0xD163B9), rgb(0x363C43), rgb(0x363C43), rgb(0x363C43)},
+                                 rgb(0xD163B9), rgb(0x363C43), rgb(0x363C43), rgb(0x363C43), rgb(0xD163B9),
+                                 rgb(0x00559F), rgb(0xBE3F16), rgb(0x068D6F), rgb(0xDFCE3F), rgb(0xEA8815),
+                                 rgb(0x363C43)},
                                 {rgb(0xB30D35), rgb(0x776F58), rgb(0x8F74D2), rgb(0xAAE8C1), rgb(0x7FCA59),
                                  rgb(0x00A5BD), rgb(0x9EA7B0), rgb(0xC3C8CF), rgb(0xE8EBEF)}};
   static const Palette dark = {rgb(0x0D1014),
@@ -49,7 +51,9 @@ const Palette& palette(Theme theme) {
                                rgb(0x5FD38A),
                                rgb(0xFFB454),
                                {rgb(0x007AD1), rgb(0xF06031), rgb(0x07B992), rgb(0xFFB872), rgb(0xF1F096),
-                                rgb(0xE99CE0), rgb(0xF2F7FC), rgb(0xF2F7FC), rgb(0xF2F7FC)},
+                                rgb(0xE99CE0), rgb(0xF2F7FC), rgb(0xF2F7FC), rgb(0xF2F7FC), rgb(0xE99CE0),
+                                rgb(0x007AD1), rgb(0xF06031), rgb(0x07B992), rgb(0xF1F096), rgb(0xFFB872),
+                                rgb(0xF2F7FC)},
                                {rgb(0xDC2D4B), rgb(0x989078), rgb(0xAD93E3), rgb(0xC5F0D0), rgb(0x9AE174),
                                 rgb(0x16CBE2), rgb(0x5C646D), rgb(0x454A4F), rgb(0x2E3133)}};
   return theme == Theme::dark ? dark : light;

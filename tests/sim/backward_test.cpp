@@ -1,0 +1,270 @@
+// The backward pass: hand-made cases with known gradients, the reference against finite differences, and laws on random
+// problems.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+
+#include "attention_cases.h"
+#include "sim/compute/rounding.h"
+#include "sim/compute/tolerance.h"
+#include "sim/error.h"
+#include "sim/schedule/algorithms.h"
+
+namespace flashscope {
+namespace {
+
+AttentionProblem small_backward(int seqlen_q, int seqlen_k, int head_dim) {
+  AttentionProblem p = small_problem(seqlen_q, seqlen_k, head_dim);
+  p.pass = Pass::backward;
+  return p;
+}
+
+void check_values(const char* who, const Array& found, const std::vector<double>& right) {
+  CAPTURE(who);
+  REQUIRE(found.values.size() == right.size());
+  for (std::size_t n = 0; n < right.size(); ++n) {
+    CAPTURE(n);
+    CAPTURE(found.values[n]);
+    CAPTURE(right[n]);
+    CHECK(std::fabs(found.values[n] - right[n]) <= 1e-5 * std::max(1.0, std::fabs(right[n])));
+  }
+}
+
+struct Gradients {
+  std::vector<double> d_q, d_k, d_v;
+};
+
+/// The reference, and every algorithm at several tile shapes, in fp64 and fp32.
+void check_everywhere(AttentionProblem p, const AttentionInputs& inputs, const Gradients& right) {
+  const auto check = [&](const char* who, const AttentionOutputs& out) {
+    check_values(who, out.d_q, right.d_q);
+    check_values(who, out.d_k, right.d_k);
+    check_values(who, out.d_v, right.d_v);
+  };
+  check("reference", reference_attention(p, inputs));
+  for (DType dtype : {DType::fp64, DType::fp32}) {
+    p.dtype = dtype;
+    for (const Algorithm& algorithm : algorithms(Pass::backward))
+      for (TileShape tile : {TileShape{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {3, 2, 1}, {32, 32, 1}, {2, 1, 1, true}})
+        check(algorithm.name.c_str(), compute(*make_schedule(algorithm.name, p, tile), inputs));
+  }
+}
+
+TEST_CASE("N01: a row that the mask empties has gradients 0") {
+  AttentionProblem p = small_backward(2, 2, 1);
+  p.dense_mask = true;
+  const AttentionInputs inputs{array_of(1, 2, 1, {1, 1}), array_of(1, 2, 1, {0, std::log(3.0)}),
+                               array_of(1, 2, 1, {10, 20}), array_of(1, 2, 2, {0, 0, 1, 1}),
+                               array_of(1, 2, 1, {1, 1})};
+  check_everywhere(p, inputs, {{0, 2.0598980}, {-1.875, 1.875}, {0.25, 0.75}});
+}
+
+TEST_CASE("N08: rows of dO that differ, a scale, and the row term") {
+  AttentionProblem p = small_backward(2, 2, 1);
+  p.softmax_scale = 0.5;
+  const AttentionInputs inputs{
+      array_of(1, 2, 1, {1, 2}), array_of(1, 2, 1, {1, -1}), array_of(1, 2, 1, {1, 3}), {}, array_of(1, 2, 1, {1, 10})};
+  check_everywhere(p, inputs, {{-0.3932239, -2.0998717}, {-2.2964836, 2.2964836}, {9.5390294, 1.4609706}});
+  const AttentionOutputs out = compute(*make_schedule("flash_v2", p, {1, 1, 1}), inputs);
+  check_values("O of the forward pass", out.o, {1.5378828, 1.2384058});
+  check_values("LSE of the forward pass", out.lse, {0.8132617, 1.1269280});
+}
+
+TEST_CASE("N09: query heads add up in the dK and dV that they share") {
+  AttentionProblem p = small_backward(1, 2, 1);
+  p.heads = 2;
+  const AttentionInputs inputs{array_of(2, 1, 1, {1, 2}), array_of(1, 2, 1, {0, std::log(3.0)}),
+                               array_of(1, 2, 1, {1, 5}), {}, array_of(2, 1, 1, {1, 2})};
+  check_everywhere(p, inputs, {{0.8239592, 0.7910008}, {-2.19, 2.19}, {0.45, 2.55}});
+}
+
+TEST_CASE("S01: causal with more queries than keys: rows without keys have gradients 0") {
+  AttentionProblem p = small_backward(3, 1, 1);
+  p.causal = true;
+  const AttentionInputs inputs{
+      array_of(1, 3, 1, {1, 2, 3}), array_of(1, 1, 1, {1}), array_of(1, 1, 1, {5}), {}, array_of(1, 3, 1, {1, 2, 4})};
+  check_everywhere(p, inputs, {{0, 0, 0}, {0}, {4}});
+}
+
+TEST_CASE("S05: no keys, no queries, no batch: gradients 0 or nothing") {
+  AttentionProblem p = small_backward(3, 0, 2);
+  AttentionInputs inputs{Array(1, 3, 2), Array(1, 0, 2), Array(1, 0, 2), {}, Array(1, 3, 2)};
+  inputs.d_out.values.assign(6, 1.0);
+  check_everywhere(p, inputs, {std::vector<double>(6, 0.0), {}, {}});
+  p = small_backward(0, 3, 2);
+  check_everywhere(p, {Array(1, 0, 2), Array(1, 3, 2), Array(1, 3, 2), {}, Array(1, 0, 2)},
+                   {{}, std::vector<double>(6, 0.0), std::vector<double>(6, 0.0)});
+  p = small_backward(3, 3, 2);
+  p.batch = 0;
+  check_everywhere(p, {Array(0, 3, 2), Array(0, 3, 2), Array(0, 3, 2), {}, Array(0, 3, 2)}, {{}, {}, {}});
+}
+
+TEST_CASE("a backward pass without d_out, or with one of another shape, is refused") {
+  const AttentionProblem p = small_backward(2, 3, 1);
+  AttentionInputs inputs{Array(1, 2, 1), Array(1, 3, 1), Array(1, 3, 1), {}};
+  for (int rows : {0, 3}) {
+    inputs.d_out = Array(1, rows, 1);
+    try {
+      compute(*make_schedule("flash_v2", p), inputs);
+      FAIL("accepted");
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::input);
+      CHECK(std::string(error.what()).find("d_out") == 0);
+    }
+  }
+}
+
+TEST_CASE("the reference's gradients are the slopes of sum(O * dO): central differences") {
+  const std::uint32_t seed = fresh_seed();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 25; ++round) {
+    AttentionProblem p = random_small_problem(random);
+    p.pass = Pass::backward;
+    p.seqlen_q = 1 + static_cast<int>(random() % 6);
+    p.seqlen_k = 1 + static_cast<int>(random() % 6);
+    p.head_dim = 1 + static_cast<int>(random() % 4);
+    AttentionInputs inputs = random_inputs(p, random);
+    const AttentionOutputs gradients = reference_attention(p, inputs);
+    AttentionProblem forward = p;
+    forward.pass = Pass::forward;
+    const auto loss = [&] {
+      const AttentionOutputs out = reference_attention(forward, inputs);
+      double sum = 0;
+      for (std::size_t n = 0; n < out.o.values.size(); ++n) sum += out.o.values[n] * inputs.d_out.values[n];
+      return sum;
+    };
+    for (auto [array, gradient] :
+         {std::pair{&inputs.q, &gradients.d_q}, {&inputs.k, &gradients.d_k}, {&inputs.v, &gradients.d_v}})
+      for (std::size_t n = 0; n < array->values.size(); ++n) {
+        constexpr double h = 1e-5;  // error h² · third derivative, and 1e-16 / h from rounding
+        const double value = array->values[n];
+        array->values[n] = value + h;
+        const double up = loss();
+        array->values[n] = value - h;
+        const double down = loss();
+        array->values[n] = value;
+        CAPTURE(n);
+        CHECK(std::fabs((up - down) / (2 * h) - gradient->values[n]) <= 1e-6);
+      }
+  }
+}
+
+TEST_CASE("two runs of the deterministic backward give the same bits") {
+  std::mt19937 random(11);
+  AttentionProblem p = small_backward(65, 65, 16);
+  p.dtype = DType::bf16;
+  p.causal = true;
+  const AttentionInputs inputs = random_inputs(p, random);
+  for (const Algorithm& algorithm : algorithms(Pass::backward)) {
+    const auto schedule = make_schedule(algorithm.name, p, {16, 16, 1});
+    const AttentionOutputs a = compute(*schedule, inputs), b = compute(*schedule, inputs);
+    CHECK(a.d_q.values == b.d_q.values);
+    CHECK(a.d_k.values == b.d_k.values);
+    CHECK(a.d_v.values == b.d_v.values);
+  }
+}
+
+/// What the tiled algorithms inherit, element by element, from what the forward pass stored:
+///   O, for D = rowsum(dO ∘ O): an error δ in D moves every dS of its row by P δ.
+///   LSE, for P = exp(S - LSE): its rounding, a relative ε (one ulp of LSE: it is a sum), scales every P of its row.
+/// All to the same side, so it does not average out: dQ by scale · δ · Σ P |K| + ε |dQ|; dK by scale · Σ (δ + ε B) P |Q|,
+/// with B the largest |dP| + |D| of the row; dV by Σ ε P |dO|. The sums are ones that the reference can form: O with |K|
+/// for V, and dV with another dO.
+struct Inherited {
+  Array d_q, d_k, d_v;
+};
+Inherited inherited_from_forward(const AttentionProblem& p, const AttentionInputs& inputs, const AttentionOutputs& out,
+                                 const AttentionOutputs& exact) {
+  AttentionInputs for_dk = inputs, for_dv = inputs;
+  for_dk.v = inputs.k;
+  for (double& value : for_dk.v.values) value = std::fabs(value);
+  Array delta(p.num_heads(), p.seqlen_q, 1), epsilon = delta;
+  for (int head = 0; head < delta.heads; ++head)
+    for (int row = 0; row < delta.rows; ++row) {
+      const int kv_head = head / (p.heads / p.kv_heads);
+      double &d = delta.at(head, row, 0), &e = epsilon.at(head, row, 0), largest = 0;
+      const double lse = exact.lse.at(head, row, 0);
+      e = std::isfinite(lse) ? ulp_of(DType::fp32, lse) : 0;
+      for (int c = 0; c < p.head_dim; ++c)
+        d += std::fabs(inputs.d_out.at(head, row, c) * (out.o.at(head, row, c) - exact.o.at(head, row, c)));
+      for (int key = 0; key < p.seqlen_k; ++key) {
+        double d_p = 0;
+        for (int c = 0; c < p.head_dim; ++c) d_p += inputs.d_out.at(head, row, c) * inputs.v.at(kv_head, key, c);
+        largest = std::max(largest, 2 * std::fabs(d_p));  // D is a mean of dP
+      }
+      for (int c = 0; c < p.head_dim; ++c) {
+        for_dk.d_out.at(head, row, c) = std::fabs(p.scale() * (d + e * largest) * inputs.q.at(head, row, c));
+        for_dv.d_out.at(head, row, c) = std::fabs(e * inputs.d_out.at(head, row, c));
+      }
+    }
+  const AttentionOutputs formed = reference_attention(p, for_dk);
+  Inherited result{formed.o, formed.d_v, reference_attention(p, for_dv).d_v};
+  for (int head = 0; head < delta.heads; ++head)
+    for (int row = 0; row < delta.rows; ++row)
+      for (int c = 0; c < p.head_dim; ++c) {
+        double& d_q = result.d_q.at(head, row, c);
+        d_q = std::fabs(d_q * p.scale() * delta.at(head, row, 0)) +
+              epsilon.at(head, row, 0) * std::fabs(exact.d_q.at(head, row, c));
+      }
+  return result;
+}
+
+/// What flash_v1 may add by its own rounding: it writes dQ in the dtype once per key tile, Tc roundings of at most half a
+/// unit, which add up like a random walk; four times that walk, as for O in compute_law_test.cpp. Partial sums may be
+/// larger than the result: twice its largest element is taken as their size.
+double rewrite_allowance(const AttentionProblem& p, TileShape tile, const Array& d_q) {
+  return 2 * std::sqrt(static_cast<double>(num_tiles(p.seqlen_k, tile.bc))) *
+         ulp_of(p.dtype, 2 * largest_magnitude(d_q));
+}
+
+/// Largest share of 2 E + 2 ulp + `more` that an element's error takes; above 1 fails, and NaN is infinite.
+double share_of_tolerance(const Array& out, const Array& right, double e, DType dtype, const Array* inherited,
+                          double more) {
+  double largest = 0;
+  for (std::size_t n = 0; n < out.values.size(); ++n) {
+    const double allowed = 2 * e + 2 * ulp_of(dtype, right.values[n]) + more + (inherited ? inherited->values[n] : 0);
+    const double share = std::fabs(out.values[n] - right.values[n]) / allowed;
+    largest = std::isfinite(share) ? std::max(largest, share) : INFINITY;
+  }
+  return largest;
+}
+
+TEST_CASE("in fp32, fp16 and bf16 the gradients obey the tolerance rule: 300 random problems") {
+  const std::uint32_t seed = fresh_seed();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 300; ++round) {
+    CAPTURE(round);
+    AttentionProblem p = random_small_problem(random);
+    p.pass = Pass::backward;
+    // E is a largest error: of a handful of elements it is luck, of a few hundred a measure (tolerance.h).
+    while (p.num_kv_heads() * std::min(p.seqlen_q, p.seqlen_k) * p.head_dim < 512) p.batch *= 2;
+    p.dtype = round % 3 == 0 ? DType::fp32 : round % 3 == 1 ? DType::fp16 : DType::bf16;
+    const AttentionInputs inputs = rounded(random_inputs(p, random), p.dtype);
+    const AttentionOutputs reference = reference_attention(p, inputs);
+    const AttentionOutputs plain = same_precision_attention(p, inputs);
+    const TileShape tile{1 + static_cast<int>(random() % 64), 1 + static_cast<int>(random() % 64), 1};
+    CAPTURE(std::string(name_of(p.dtype)));
+    // fp32: only the order of additions differs from the yardstick, two draws of one luck.
+    const double luck = p.dtype == DType::fp32 ? 2 : 1;
+    for (const Algorithm& algorithm : algorithms(Pass::backward)) {
+      CAPTURE(algorithm.name);
+      const AttentionOutputs out = compute(*make_schedule(algorithm.name, p, tile), inputs);
+      const bool is_tiled = algorithm.name != "three_pass";
+      const Inherited inherited = inherited_from_forward(p, inputs, out, reference);
+      const auto share = [&](Array AttentionOutputs::* array, const Array* more, double rewrites) {
+        const double e = luck * compare(plain.*array, reference.*array, plain.*array, p.dtype).max_abs;
+        return share_of_tolerance(out.*array, reference.*array, e, p.dtype, is_tiled ? more : nullptr, rewrites);
+      };
+      const double rewrites = algorithm.name == "flash_v1" ? rewrite_allowance(p, tile, reference.d_q) : 0;
+      CHECK(share(&AttentionOutputs::d_q, &inherited.d_q, rewrites) <= 1);
+      CHECK(share(&AttentionOutputs::d_k, &inherited.d_k, 0) <= 1);
+      CHECK(share(&AttentionOutputs::d_v, &inherited.d_v, 0) <= 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flashscope
