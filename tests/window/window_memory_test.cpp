@@ -24,7 +24,7 @@ struct Folder {
 }  // namespace
 
 TEST_CASE_FIXTURE(Folder, "what is kept comes back, in a folder that is made for it") {
-  const WindowMemory memory = {WindowPlace{-1900, 40, 1000, 700}, Theme::dark};
+  const WindowMemory memory = {WindowPlace{-1900, 40, 1000, 700}, Looks{Theme::dark_safe, 130, true}};
   const std::string path = file("new/folder/window.txt");
   CHECK(save_window_memory(path, memory).empty());
   std::string notice;
@@ -34,7 +34,7 @@ TEST_CASE_FIXTURE(Folder, "what is kept comes back, in a folder that is made for
 
 TEST_CASE_FIXTURE(Folder, "a size of zero is not kept") {
   const std::string path = file("window.txt");
-  CHECK(save_window_memory(path, {WindowPlace{0, 0, 0, 0}, Theme::light}).empty());
+  CHECK(save_window_memory(path, {WindowPlace{0, 0, 0, 0}, Looks{}}).empty());
   std::string notice;
   CHECK_FALSE(load_window_memory(path, notice).place);
   CHECK(notice.empty());

@@ -55,12 +55,12 @@ std::size_t colors_of(const Picture& p) {
 TEST_CASE_FIXTURE(Scenery, "size, corner, contents, in both themes and several sizes") {
   for (Theme theme : {Theme::light, Theme::dark})
     for (const auto& [w, h] : {std::pair{1280, 720}, {1920, 1080}, {1283, 717}, {1366, 768}}) {
-      state.theme = theme;
+      state.looks.theme = theme;
       const Picture p = draw(w, h);
       CHECK(p.width == w);
       CHECK(p.height == h);
       CHECK(p.rgb.size() == static_cast<std::size_t>(w) * h * 3);
-      CHECK(pixel(p, 0, 0) == palette(theme).panel);          // the controls
+      CHECK(pixel(p, 0, 0) == palette(theme).panel);          // the top bar
       CHECK(pixel(p, w - 1, h - 1) == palette(theme).panel);  // the timeline
       CHECK(colors_of(p) > 100);
     }
@@ -70,8 +70,8 @@ TEST_CASE_FIXTURE(Scenery, "the stage shows the colours of its tensors, and of t
   state.playback.t = results.duration;
   const Picture p = draw(1280, 720);
   const auto shown = [&](Tensor tensor, int from, int to) {
-    const Color done = mixed(palette(state.theme).of(tensor), palette(state.theme).box, 0.62);
-    for (int y = 60; y < 240; ++y)
+    const Color done = mixed(palette(state.looks.theme).of(tensor), palette(state.looks.theme).box, 0.62);
+    for (int y = 100; y < 270; ++y)
       for (int x = from; x < to; ++x)
         if (pixel(p, x, y) == done) return true;
     return false;
@@ -90,7 +90,7 @@ TEST_CASE_FIXTURE(Scenery, "the same state gives the same picture, whatever was 
   for (int step = 0; step < 5; ++step) {
     AppState other = state;
     other.playback.t = results.duration * step / 5;
-    other.theme = step % 2 ? Theme::dark : Theme::light;
+    other.looks.theme = step % 2 ? Theme::dark : Theme::light;
     offscreen.draw(other, session, results);
   }
   CHECK(offscreen.draw(state, session, results).rgb == first.rgb);

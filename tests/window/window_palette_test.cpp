@@ -47,8 +47,12 @@ double distance(const Matrix& eye, Color a, Color b) {
 const Matrix kNormal = {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}};
 const Matrix kProtan = {
     {{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}}};
+const Matrix kTritan = {
+    {{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}}};
 const Matrix kDeutan = {
     {{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413}, {-0.011820, 0.042940, 0.968881}}};
+
+const std::vector<Theme> kThemes = {Theme::light, Theme::dark, Theme::light_safe, Theme::dark_safe};
 
 std::vector<Color> tensors(const Palette& p) {
   return {p.of(Tensor::Q), p.of(Tensor::K), p.of(Tensor::V), p.of(Tensor::O), p.of(Tensor::S), p.of(Tensor::P)};
@@ -58,7 +62,7 @@ std::vector<Color> reasons(const Palette& p) { return {p.reasons.begin(), p.reas
 }  // namespace
 
 TEST_CASE("lightness alone tells the members of a family apart") {
-  for (Theme theme : {Theme::light, Theme::dark})
+  for (Theme theme : kThemes)
     for (std::vector<Color> family : {tensors(palette(theme)), reasons(palette(theme))}) {
       std::sort(family.begin(), family.end(), [](Color a, Color b) { return lightness(a) < lightness(b); });
       for (std::size_t n = 1; n < family.size(); ++n) CHECK(lightness(family[n]) - lightness(family[n - 1]) >= 5.0);
@@ -66,7 +70,7 @@ TEST_CASE("lightness alone tells the members of a family apart") {
 }
 
 TEST_CASE("no two meanings look alike to normal, protanopic and deuteranopic eyes") {
-  for (Theme theme : {Theme::light, Theme::dark})
+  for (Theme theme : kThemes)
     for (const std::vector<Color>& family : {tensors(palette(theme)), reasons(palette(theme))})
       for (std::size_t a = 0; a < family.size(); ++a)
         for (std::size_t b = a + 1; b < family.size(); ++b)
@@ -77,8 +81,29 @@ TEST_CASE("no two meanings look alike to normal, protanopic and deuteranopic eye
           }
 }
 
+TEST_CASE("the colour-blind palettes keep more distance, for tritanopic eyes as well") {
+  for (Theme theme : {Theme::light_safe, Theme::dark_safe})
+    for (const auto& [family, least] : {std::pair{tensors(palette(theme)), 25.0}, {reasons(palette(theme)), 11.0}})
+      for (std::size_t a = 0; a < family.size(); ++a)
+        for (std::size_t b = a + 1; b < family.size(); ++b)
+          for (const Matrix& eye : {kNormal, kProtan, kDeutan, kTritan}) {
+            CAPTURE(a);
+            CAPTURE(b);
+            CHECK(distance(eye, family[a], family[b]) >= least);
+          }
+}
+
+TEST_CASE("every tensor has a colour, and the two sides of a plot differ in greyscale") {
+  for (Theme theme : kThemes) {
+    const Palette& p = palette(theme);
+    for (Color color : p.tensors) CHECK((color >> 24) == 0xFFu);
+    CHECK(std::fabs(lightness(p.left) - lightness(p.right)) >= 12);
+    for (Color side : {p.left, p.right}) CHECK(std::fabs(lightness(side) - lightness(p.panel)) > 35);
+  }
+}
+
 TEST_CASE("text is readable on every ground and every colour") {
-  for (Theme theme : {Theme::light, Theme::dark}) {
+  for (Theme theme : kThemes) {
     const Palette& p = palette(theme);
     for (Color ground : {p.window, p.panel, p.box}) {
       CHECK(std::fabs(lightness(p.text) - lightness(ground)) > 60);

@@ -44,7 +44,7 @@ struct Desk {
     ImGuiIO& io = ImGui::GetIO();
     io.DisplaySize = {width, height};
     io.DeltaTime = 1.0f / 60;
-    ui.colors = &palette(state.theme);
+    ui.colors = &palette(state.looks.theme);
     apply_style(ui);
     ImGui::NewFrame();
     state = draw_workspace(ui, {0, 0, width, height}, state, session, results).state;
@@ -131,8 +131,8 @@ TEST_CASE_FIXTURE(Desk, "typed numbers are clamped before they are used") {
     CHECK(state.settings.problem.seqlen_k == state.settings.problem.seqlen_q);
   }
   for (const char* text : {"-5", "0", "1000000000", "nan"}) {
-    type("##query tile rows Br", text);
-    type("##key tile rows Bc", text);
+    type("##tile rows Br", text);
+    type("##keys Bc", text);
     type("##heads", text);
     CHECK(state.settings == clamp(state.settings));
   }
@@ -169,7 +169,7 @@ TEST_CASE_FIXTURE(Desk, "drawing changes nothing: every panel, every theme, help
   for (Theme theme : {Theme::light, Theme::dark})
     for (bool help : {false, true})
       for (int step = 0; step <= 10; ++step) {
-        state.theme = theme;
+        state.looks.theme = theme;
         state.show_help = help;
         state.playback.t = results.duration * step / 10;
         const AppState before = state;

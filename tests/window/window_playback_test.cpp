@@ -1,6 +1,9 @@
 // The clock: stepping, scrubbing, speed; and the keys that drive it.
 #include <doctest/doctest.h>
 
+#include <set>
+#include <sstream>
+
 #define GLFW_INCLUDE_NONE
 #include <GLFW/glfw3.h>
 
@@ -94,18 +97,60 @@ TEST_CASE("stalls are begins of waits of SM 0") {
   }
 }
 
-TEST_CASE("every key of the help does what it says") {
-  CHECK(command_of_key(GLFW_KEY_SPACE, 0) == Command::play_pause);
-  CHECK(command_of_key(GLFW_KEY_RIGHT, 0) == Command::step_forward);
-  CHECK(command_of_key(GLFW_KEY_LEFT, 0) == Command::step_back);
-  CHECK(command_of_key(GLFW_KEY_N, 0) == Command::next_stall);
-  CHECK(command_of_key(GLFW_KEY_B, 0) == Command::previous_stall);
-  CHECK(command_of_key(GLFW_KEY_HOME, 0) == Command::to_start);
-  CHECK(command_of_key(GLFW_KEY_END, 0) == Command::to_end);
-  CHECK(command_of_key(GLFW_KEY_UP, 0) == Command::faster);
-  CHECK(command_of_key(GLFW_KEY_DOWN, 0) == Command::slower);
-  CHECK(command_of_key(GLFW_KEY_F1, 0) == Command::toggle_help);
-  CHECK(command_of_key(GLFW_KEY_T, 0) == Command::toggle_theme);
-  CHECK_FALSE(command_of_key(GLFW_KEY_T, GLFW_MOD_CONTROL));
-  CHECK_FALSE(command_of_key(GLFW_KEY_X, 0));
+TEST_CASE("every key of the cheat sheet is unique and does what it says") {
+  std::set<std::string> seen;
+  for (const CommandInfo& info : commands()) {
+    std::istringstream keys(info.keys);
+    for (std::string key; keys >> key;) {
+      CAPTURE(key);
+      CHECK(seen.insert(key).second);
+      CHECK(action_of_key(key) == info.action);
+    }
+    CHECK_FALSE(tip_of(info.action).empty());
+  }
+  CHECK(action_of_glfw_key(GLFW_KEY_SPACE, 0) == Action(Command::play_pause));
+  CHECK(action_of_glfw_key(GLFW_KEY_RIGHT, 0) == Action(Command::step_forward));
+  CHECK(action_of_glfw_key(GLFW_KEY_PAGE_DOWN, 0) == Action(Command::next_kernel));
+  CHECK(action_of_glfw_key(GLFW_KEY_Z, GLFW_MOD_SHIFT) == Action(Command::stage_farther));
+  CHECK(action_of_glfw_key(GLFW_KEY_Z, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT) == Action(Command::redo));
+  CHECK(action_of_glfw_key(GLFW_KEY_EQUAL, GLFW_MOD_SHIFT, "=") == Action(Command::zoom_in));
+  CHECK(action_of_glfw_key(GLFW_KEY_Y, 0, "z") == Action(Command::stage_closer));  // a German keyboard
+  CHECK(action_of_glfw_key(GLFW_KEY_3, 0) == Action(Command::show_inspector, 2));
+  CHECK_FALSE(action_of_glfw_key(GLFW_KEY_T, GLFW_MOD_ALT));
+  CHECK_FALSE(action_of_glfw_key(GLFW_KEY_X, 0));
+}
+
+TEST_CASE("next tile and next kernel go to their begins, and back") {
+  const auto trace = trace_stage("three_pass", small_problem(), {16, 16, 1}, small_machine(), Start::cold);
+  REQUIRE(trace->kernel_begins().size() == 3);
+  Playback clock;
+  clock = step_forward(clock, trace->kernel_begins());
+  CHECK(clock.t == trace->prediction().kernels[1].begin);
+  CHECK(step_back(step_forward(clock, trace->kernel_begins()), trace->kernel_begins()).t == clock.t);
+  REQUIRE(trace->tiles().size() > 3);
+  const SlotTrack& track = trace->tracks().front();
+  for (Picoseconds t : trace->tiles()) {
+    const OpSpan* span = trace->last_begun(track, t);
+    REQUIRE(span != nullptr);
+    CHECK(span->begin == t);
+  }
+}
+
+TEST_CASE("the timeline's window stays inside the run and keeps what it zooms on") {
+  TimeWindow window;
+  for (double around : {0.0, 0.3, 1.0}) {
+    TimeWindow closer = window;
+    for (int n = 0; n < 40; ++n) {
+      closer = zoomed(closer, 0.7, around);
+      CHECK(closer.begin >= 0);
+      CHECK(closer.end <= 1 + 1e-12);
+      CHECK(closer.begin < closer.end);
+      CHECK(closer.begin <= around + 1e-9);
+      CHECK(closer.end >= around - 1e-9);
+    }
+    const TimeWindow moved = panned(closer, 5);
+    CHECK(moved.end == doctest::Approx(1));
+    for (int n = 0; n < 60; ++n) closer = zoomed(closer, 2, around);
+    CHECK(closer == TimeWindow{});
+  }
 }

@@ -168,7 +168,7 @@ TEST_CASE("arguments: problem options, pictures, and refusals that name option a
   CHECK(a.state.settings.problem.kv_heads == 4);
   CHECK(a.state.settings.problem.causal);
   CHECK(a.state.settings.algorithms[0] == "flash_v1");
-  CHECK(a.state.theme == Theme::dark);
+  CHECK(a.state.looks.theme == Theme::dark);
   REQUIRE(a.render);
   CHECK(a.render->width == 640);
   CHECK(a.render->at == 0.25);

@@ -2,10 +2,15 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <array>
+#include <functional>
+
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
 #include "viz/cli/options.h"
 #include "viz/cli/problem_options.h"
+#include "viz/core/state_token.h"
 #include "viz/io/version.h"
 
 namespace flashscope::viz {
@@ -27,6 +32,30 @@ double number_between(const std::string& option, const std::string& text, double
   return value;
 }
 
+/// An option that says what is drawn, and so cannot stand beside --state; "" when none was given.
+std::string problem_option_given(const CLI::App& app) {
+  static const std::vector<std::string> how = {"--state",     "--render", "--size", "--t",   "--scale",    "--dark", "--safe-colors",
+                                               "--projector", "--show",   "--view", "--csv", "--snapshot"};
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0 && std::find(how.begin(), how.end(), option->get_name()) == how.end())
+      return option->get_name();
+  return "";
+}
+
+template <class Which>
+std::string entry_keys(const std::vector<Entry<Which>>& list) {
+  std::string keys;
+  for (const auto& entry : list) keys += (keys.empty() ? "" : "|") + std::string(entry.key);
+  return keys;
+}
+
+template <class Which>
+Which chosen(const std::string& option, const std::string& text, const std::vector<Entry<Which>>& list) {
+  std::vector<std::string> keys;
+  for (const auto& entry : list) keys.emplace_back(entry.key);
+  return find_entry(list, parse_choice(option, text, keys))->which;
+}
+
 }  // namespace
 
 Arguments parse_arguments(int argc, const char* const* argv) {
@@ -41,13 +70,32 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   ProblemOptionSet which;
   which.algorithm = false;  // two of them, below
   add_problem_options(app, problem, which);
+  std::array<std::optional<std::string>, 2> sides;
+  std::optional<Inspector> inspector;
+  std::optional<View> view;
+  std::vector<std::function<void(Looks&)>> looks;
+  const auto look = [&](std::function<void(Looks&)> change) { looks.push_back(std::move(change)); };
   const auto algorithm = [&](std::size_t side) {
-    return [&state, side](const std::string& name) { state.settings.algorithms[side] = name; };
+    return [&sides, side](const std::string& name) { sides[side] = name; };
   };
   add_value(app, "--left", "NAME", "algorithm on the left (three_pass)", algorithm(0));
   add_value(app, "--right", "NAME", "algorithm on the right (flash_v2)", algorithm(1));
+  std::string token;
+  add_text(app, "--state", "TOKEN", "a state as Ctrl+C copies it, instead of the problem options", token);
   app.add_flag_callback(
-      "--dark", [&state] { state.theme = Theme::dark; }, "light text on a dark ground");
+      "--dark", [&] { look([](Looks& l) { l.theme = theme_of(true, is_safe(l.theme)); }); },
+      "light text on a dark ground");
+  app.add_flag_callback(
+      "--safe-colors", [&] { look([](Looks& l) { l.theme = theme_of(is_dark(l.theme), true); }); },
+      "a palette for colour-blind eyes");
+  app.add_flag_callback(
+      "--projector", [&] { look([](Looks& l) { l.projector = true; }); }, "large type, fewer things");
+  add_value(app, "--show", entry_keys(inspectors()), "the inspector in front (numbers)",
+            [&](const std::string& text) { inspector = chosen("--show", text, inspectors()); });
+  add_value(app, "--view", entry_keys(views()), "the view (explore)",
+            [&](const std::string& text) { view = chosen("--view", text, views()); });
+  add_text(app, "--snapshot", "FILE", "with --render: the state and its numbers as JSON", render.snapshot);
+  add_text(app, "--csv", "FILE", "with --render: what the inspector shows as CSV", render.csv);
   add_text(app, "--render", "FILE", "draw one picture to a PNG, without a display", render.path);
   add_value(app, "--size", "WxH", "of the picture (1280x720)",
             [&](const std::string& text) { set_size(render, text); });
@@ -69,15 +117,28 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   }
 
   Settings& settings = state.settings;
-  settings.problem = problem.problem();
-  settings.gpu = problem.gpu;
-  settings.start = problem.start;
-  // Without --br and --bc each rung would bring its own tile; the stages share one, that of the right-hand side.
-  for (const std::string& name : settings.algorithms) algorithm_named(name);
-  const TileShape built = algorithm_named(settings.algorithms[1]).default_tile(settings.problem);
-  settings.tile = {problem.tile.br ? problem.tile.br : built.br, problem.tile.bc ? problem.tile.bc : built.bc,
-                   problem.tile.stages ? problem.tile.stages : built.stages};
+  if (!token.empty()) {
+    state = state_of_token(token);
+    if (const std::string name = problem_option_given(app); !name.empty())
+      throw Error(ErrorKind::usage, "--state says the whole problem: give it without " + name);
+  } else {
+    for (std::size_t side = 0; side < 2; ++side)
+      if (sides[side]) settings.algorithms[side] = algorithm_named(*sides[side]).name;
+    settings.problem = problem.problem();
+    settings.gpu = problem.gpu;
+    settings.start = problem.start;
+    // Without --br and --bc each rung would bring its own tile; the stages share one, that of the right-hand side.
+    const TileShape built = algorithm_named(settings.algorithms[1]).default_tile(settings.problem);
+    settings.tile = {problem.tile.br ? problem.tile.br : built.br, problem.tile.bc ? problem.tile.bc : built.bc,
+                     problem.tile.stages ? problem.tile.stages : built.stages};
+  }
+  if (inspector) state.inspector = *inspector;
+  if (view) state.view = *view;
+  for (const auto& change : looks) change(state.looks);
+  arguments.looks_given = !looks.empty() || !token.empty();
   if (!render.path.empty()) arguments.render = render;
+  if (render.path.empty() && !(render.snapshot.empty() && render.csv.empty()))
+    throw Error(ErrorKind::usage, "--snapshot and --csv go with --render FILE");
   return arguments;
 }
 

@@ -11,12 +11,14 @@ struct RenderOptions {
   std::string path;  // of the PNG
   int width = 1280, height = 720;
   double scale = 0;  // 0: from the size
-  double at = 0.5;   // share of the longer run
+  std::optional<double> at;  // share of the longer run; else the clock of the state, or 0.5
+  std::string snapshot, csv;  // files for the JSON and the CSV of what is seen
 };
 
 struct Arguments {
   AppState state;
   std::optional<RenderOptions> render;
+  bool looks_given = false;  // else those remembered
   std::string print;  // --help, --version: text to print instead of anything else
 };
 

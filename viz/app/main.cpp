@@ -7,6 +7,7 @@
 #include "viz/app/arguments.h"
 #include "viz/app/offscreen.h"
 #include "viz/app/window.h"
+#include "viz/core/snapshot.h"
 #include "viz/io/files.h"
 #include "viz/io/machine_io.h"
 #include "viz/io/recording.h"
@@ -38,15 +39,19 @@ void render(const Arguments& arguments, std::vector<Machine> machines, std::vect
   const RenderOptions& options = *arguments.render;
   AppState state = arguments.state;
   Session session(std::move(machines), std::move(recordings));
-  session.request(state.settings);
+  request_for(session, state);
   const Results& results = session.wait();
-  state.playback = scrub(state.playback, static_cast<Picoseconds>(options.at * static_cast<double>(results.duration)),
-                         results.duration);
-  const float scale = options.scale > 0
-                          ? static_cast<float>(options.scale)
-                          : scale_for(static_cast<float>(options.width), static_cast<float>(options.height));
+  const double at = options.at.value_or(state.playback.t > 0 ? -1 : 0.5);
+  const auto t = at < 0 ? state.playback.t : static_cast<Picoseconds>(at * static_cast<double>(results.duration));
+  state.playback = scrub(state.playback, t, results.duration);
+  const float scale =
+      options.scale > 0
+          ? static_cast<float>(options.scale)
+          : scale_for(static_cast<float>(options.width), static_cast<float>(options.height), state.looks);
   Offscreen offscreen(options.width, options.height, scale);
   write_png(options.path, offscreen.draw(state, session, results));
+  if (!options.snapshot.empty()) write_file_atomically(options.snapshot, snapshot_json(state, results, session));
+  if (!options.csv.empty()) write_file_atomically(options.csv, seen_as_csv(state, results, session));
 }
 
 void run(int argc, const char* const* argv) {
@@ -60,7 +65,7 @@ void run(int argc, const char* const* argv) {
   if (arguments.render)
     render(arguments, std::move(machines), shipped_recordings());
   else
-    run_window(arguments.state, std::move(machines), shipped_recordings(), arguments.state.theme == Theme::dark);
+    run_window(arguments.state, std::move(machines), shipped_recordings(), arguments.looks_given);
 }
 
 }  // namespace

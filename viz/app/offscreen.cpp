@@ -106,7 +106,7 @@ Offscreen::~Offscreen() = default;
 
 Picture Offscreen::draw(const AppState& state, const Session& session, const Results& results) {
   Context& c = *m_context;
-  c.ui.colors = &palette(state.theme);
+  c.ui.colors = &palette(state.looks.theme);
   apply_style(c.ui);
   ImGuiIO& io = ImGui::GetIO();
   io.DisplaySize = {static_cast<float>(c.width), static_cast<float>(c.height)};

@@ -23,6 +23,10 @@
 #include "viz/app/picture.h"
 #include "viz/app/window_memory.h"
 #include "viz/app/workspace.h"
+#include "viz/core/history.h"
+#include "viz/core/snapshot.h"
+#include "viz/core/state_token.h"
+#include "viz/io/files.h"
 
 namespace flashscope::viz {
 namespace {
@@ -58,22 +62,24 @@ struct Glfw {
 
 /// What callbacks collect between frames.
 struct Input {
-  std::vector<Command> commands;
-  bool picture = false, quit = false, escape = false;
+  std::vector<Action> actions;
+  bool escape = false;
   bool touched = false;  // by any event: the next frames are worth drawing
 };
 
 Input& input_of(GLFWwindow* window) { return *static_cast<Input*>(glfwGetWindowUserPointer(window)); }
 
-void on_key(GLFWwindow* window, int key, int, int action, int mods) {
+void on_key(GLFWwindow* window, int key, int scancode, int action, int mods) {
   Input& input = input_of(window);
   input.touched = true;
   if (action == GLFW_RELEASE) return;
-  if (key == GLFW_KEY_Q && (mods & GLFW_MOD_CONTROL)) input.quit = true;
   if (key == GLFW_KEY_ESCAPE) input.escape = true;
-  if (key == GLFW_KEY_F2) input.picture = true;
-  if (ImGui::GetIO().WantTextInput) return;  // a number is being typed
-  if (const auto command = command_of_key(key, mods)) input.commands.push_back(*command);
+  const auto pressed = action_of_glfw_key(key, mods, glfwGetKeyName(key, scancode));
+  if (!pressed) return;
+  // While a number is being typed, letters and Ctrl+C belong to it.
+  const bool function_key = key >= GLFW_KEY_F1 && key <= GLFW_KEY_F12;
+  if (ImGui::GetIO().WantTextInput && !function_key && pressed->command != Command::quit) return;
+  input.actions.push_back(*pressed);
 }
 
 std::vector<WindowPlace> monitor_places() {
@@ -88,16 +94,17 @@ std::vector<WindowPlace> monitor_places() {
   return places;
 }
 
-/// Where pictures of the window go: the user's picture folder, else the home folder.
-std::string picture_path() {
+/// Where pictures and tables go: the user's picture folder for those, else the home folder.
+std::string export_path(const char* extension) {
   const char* home = std::getenv("HOME");
   std::string folder = home ? home : "/tmp";
   std::error_code failed;
-  if (std::filesystem::is_directory(folder + "/Pictures", failed)) folder += "/Pictures";
+  if (std::string(extension) == ".png" && std::filesystem::is_directory(folder + "/Pictures", failed))
+    folder += "/Pictures";
   char name[64];
   const std::time_t now = std::time(nullptr);
-  std::strftime(name, sizeof name, "/flashscope-%Y%m%d-%H%M%S.png", std::localtime(&now));
-  return folder + name;
+  std::strftime(name, sizeof name, "/flashscope-%Y%m%d-%H%M%S", std::localtime(&now));
+  return folder + name + extension;
 }
 
 class Window {
@@ -147,7 +154,13 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   Input& input() { return m_input; }
-  bool wants_to_close() const { return glfwWindowShouldClose(m_window) || m_input.quit; }
+  bool wants_to_close() const { return glfwWindowShouldClose(m_window); }
+  void close() { glfwSetWindowShouldClose(m_window, GLFW_TRUE); }
+  std::string clipboard() const {
+    const char* text = glfwGetClipboardString(m_window);
+    return text ? text : "";
+  }
+  void set_clipboard(const std::string& text) { glfwSetClipboardString(m_window, text.c_str()); }
 
   WindowPlace place() const {
     WindowPlace p;
@@ -164,7 +177,7 @@ class Window {
   FrameResult draw(const AppState& state, const Session& session, const Results& results, const std::string& notice) {
     int w = 0, h = 0;
     glfwGetFramebufferSize(m_window, &w, &h);
-    fit_to(static_cast<float>(w), static_cast<float>(h), state.theme);
+    fit_to(static_cast<float>(w), static_cast<float>(h), state.looks);
     ImGui_ImplOpenGL3_NewFrame();
     ImGui_ImplGlfw_NewFrame();
     ImGuiIO& io = ImGui::GetIO();
@@ -189,8 +202,8 @@ class Window {
   }
 
  private:
-  void fit_to(float width, float height, Theme theme) {
-    const float scale = scale_for(width, height);
+  void fit_to(float width, float height, const Looks& looks) {
+    const float scale = scale_for(width, height, looks);
     const bool rescaled = m_ui.fonts.body == nullptr || scale != m_ui.scale;
     if (rescaled) {
       m_ui.scale = scale;
@@ -199,8 +212,8 @@ class Window {
       ImGui_ImplOpenGL3_DestroyFontsTexture();
       ImGui_ImplOpenGL3_CreateFontsTexture();
     }
-    if (rescaled || m_ui.colors != &palette(theme)) {
-      m_ui.colors = &palette(theme);
+    if (rescaled || m_ui.colors != &palette(looks.theme)) {
+      m_ui.colors = &palette(looks.theme);
       apply_style(m_ui);
     }
   }
@@ -211,19 +224,70 @@ class Window {
   std::unique_ptr<TileTextures> m_textures;
 };
 
+/// Does what apply() leaves to the window; returns what to tell the user, or "".
+std::string perform(Command command, Window& window, AppState& state, History& history, const Results& results,
+                    const Session& session) {
+  const auto saved = [](const std::string& path, const std::string& text) {
+    if (text.empty()) return std::string("Nothing to save yet");
+    write_file_atomically(path, text);
+    return "Saved " + path;
+  };
+  switch (command) {
+    case Command::undo:
+      if (!history.can_undo()) return "Nothing to undo";
+      state.settings = history.undo(state.settings);
+      return "";
+    case Command::redo:
+      if (!history.can_redo()) return "Nothing to redo";
+      state.settings = history.redo(state.settings);
+      return "";
+    case Command::copy_state: {
+      const std::string token = token_of(state);
+      window.set_clipboard(token);
+      return "Copied: " + token;
+    }
+    case Command::paste_state: {
+      const Settings before = state.settings;
+      state = state_of_token(window.clipboard(), state);
+      history.record(before, state.settings, false);
+      return "Went to the state on the clipboard";
+    }
+    case Command::save_picture: {
+      const std::string path = export_path(".png");
+      write_png(path, window.picture());
+      return "Saved " + path;
+    }
+    case Command::export_csv: return saved(export_path(".csv"), seen_as_csv(state, results, session));
+    case Command::export_json: return saved(export_path(".json"), snapshot_json(state, results, session));
+    case Command::quit: window.close(); return "";
+    default: return "";
+  }
+}
+
+/// Cancel means what is in front.
+void cancel_shown(Session& session, const AppState& state) {
+  if (state.view == View::validate)
+    session.cancel_validation();
+  else if (state.inspector == Inspector::sweep)
+    session.cancel_sweep();
+  else
+    session.cancel();
+}
+
 }  // namespace
 
-float scale_for(float width, float height) {
-  const float fit = std::min(width / 1280, height / 720);
+float scale_for(float width, float height, const Looks& looks) {
+  const float wanted = static_cast<float>(looks.percent) / 100 * (looks.projector ? 1.2f : 1);
+  const float fit = std::min(width / 1280, height / 720) * wanted;
   return std::clamp(std::floor(fit * 16) / 16, 0.5f, 6.0f);
 }
 
-void run_window(AppState state, std::vector<Machine> machines, std::vector<Recording> recordings, bool theme_given) {
+void run_window(AppState state, std::vector<Machine> machines, std::vector<Recording> recordings, bool looks_given) {
   const Glfw glfw;
   std::string notice;
   const std::string memory_path = window_memory_path();
   const WindowMemory memory = load_window_memory(memory_path, notice);
-  if (memory.theme && !theme_given) state.theme = *memory.theme;
+  if (memory.looks && !looks_given) state.looks = *memory.looks;
   // Written at once, so that a folder that cannot be written is told while there is a window to tell it in.
   if (const std::string refused = save_window_memory(memory_path, memory); !refused.empty()) notice = refused;
   if (!notice.empty()) std::fprintf(stderr, "flashscope-window: %s\n", notice.c_str());
@@ -236,7 +300,8 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     news = true;
     glfwPostEmptyEvent();
   });
-  session.request(state.settings);
+  request_for(session, state);
+  History history;
 
   auto last = Clock::now();
   int frames_due = kFramesAfterEvent;
@@ -263,10 +328,8 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
 
     // 2. Keys, then the clock.
     const Results& results = session.poll();
-    for (Command command : std::exchange(window.input().commands, {})) {
-      state = apply(command, state, results);
-      frames_due = kFramesAfterEvent;
-    }
+    std::vector<Action> actions = std::exchange(window.input().actions, {});
+    for (const Action& action : actions) state = apply(action, state, results);
     if (std::exchange(window.input().escape, false)) state.show_help = false;
     state.playback = advance(state.playback, seconds, results.duration);
     state.playback = scrub(state.playback, state.playback.t, results.duration);
@@ -277,29 +340,37 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
       continue;
     }
     const FrameResult frame = window.draw(state, session, results, notice);
-    if (std::exchange(window.input().picture, false)) {
-      const std::string path = picture_path();
+    history.record(state.settings, frame.state.settings, frame.holding);
+    if (frame.state != state) frames_due = kFramesAfterEvent;
+    state = frame.state;
+    actions.insert(actions.end(), frame.actions.begin(), frame.actions.end());
+
+    // 4. What is the window's own: undo, clipboard, files.
+    for (const Action& action : actions) {
+      frames_due = kFramesAfterEvent;
       try {
-        write_png(path, window.picture());
-        notice = "Saved " + path;
+        if (const std::string told = perform(action.command, window, state, history, results, session); !told.empty()) {
+          notice = told;
+          notice_until = Clock::now() + kNoticeTime;
+        }
       } catch (const Error& error) {
         notice = error.what();
+        notice_until = Clock::now() + kNoticeTime;
       }
-      notice_until = Clock::now() + kNoticeTime;
     }
     window.show();
-    if (frame.state != state) frames_due = kFramesAfterEvent;
     --frames_due;
-    state = frame.state;
 
-    // 4. What the user changed.
-    session.request(state.settings);
+    // 5. What the user changed.
+    request_for(session, state);
     if (frame.confirm) session.confirm();
-    if (frame.cancel) session.cancel();
+    if (frame.cancel) cancel_shown(session, state);
   }
-  save_window_memory(memory_path, {window.is_minimised() ? memory.place : window.place(), state.theme});
+  save_window_memory(memory_path, {window.is_minimised() ? memory.place : window.place(), state.looks});
   // A count of many millions of tiles cannot be interrupted; closing the window does not wait for it.
   session.cancel();
+  session.cancel_sweep();
+  session.cancel_validation();
   for (int n = 0; n < 20 && session.is_working(); ++n) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   if (session.is_working()) std::_Exit(0);
 }

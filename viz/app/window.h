@@ -4,11 +4,12 @@
 
 namespace flashscope::viz {
 
-/// Runs until the window is closed. Throws Error(env) when there is no display or no OpenGL 3.3. The theme is the one
-/// remembered unless `theme_given`.
-void run_window(AppState state, std::vector<Machine> machines, std::vector<Recording> recordings, bool theme_given);
+/// Runs until the window is closed. Throws Error(env) when there is no display or no OpenGL 3.3. Looks are those
+/// remembered unless `looks_given`.
+void run_window(AppState state, std::vector<Machine> machines, std::vector<Recording> recordings, bool looks_given);
 
-/// Pixels per design unit for a frame of this size: what lets every panel fit. In steps, because fonts are rebuilt.
-float scale_for(float width, float height);
+/// Pixels per design unit for a frame of this size: what lets every panel fit, times what the looks ask for. In steps,
+/// because fonts are rebuilt.
+float scale_for(float width, float height, const Looks& looks = {});
 
 }  // namespace flashscope::viz

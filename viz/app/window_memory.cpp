@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "sim/error.h"
+#include "viz/core/state_token.h"
 #include "viz/io/files.h"
 
 namespace flashscope::viz {
@@ -18,7 +19,8 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-/// "window X Y WIDTH HEIGHT" and "theme light|dark", a line each. False for anything else.
+/// "window X Y WIDTH HEIGHT" and "looks TOKEN", a line each; "theme light|dark" as older versions wrote it. False for
+/// anything else.
 bool parse(const std::string& text, WindowMemory& memory) {
   std::istringstream lines(text);
   std::string line;
@@ -35,7 +37,16 @@ bool parse(const std::string& text, WindowMemory& memory) {
       memory.place = p;
     } else if (key == "theme") {
       if (!(words >> theme) || words >> rest || (theme != "light" && theme != "dark")) return false;
-      memory.theme = theme == "dark" ? Theme::dark : Theme::light;
+      Looks looks;
+      looks.theme = theme == "dark" ? Theme::dark : Theme::light;
+      memory.looks = looks;
+    } else if (key == "looks") {
+      if (!(words >> theme) || words >> rest) return false;
+      try {
+        memory.looks = looks_of_token(theme);
+      } catch (const Error&) {
+        return false;
+      }
     } else if (!key.empty()) {
       return false;
     }
@@ -73,7 +84,7 @@ std::string save_window_memory(const std::string& path, const WindowMemory& memo
   if (memory.place && memory.place->width > 0 && memory.place->height > 0)
     text += "window " + std::to_string(memory.place->x) + " " + std::to_string(memory.place->y) + " " +
             std::to_string(memory.place->width) + " " + std::to_string(memory.place->height) + "\n";
-  if (memory.theme) text += *memory.theme == Theme::dark ? "theme dark\n" : "theme light\n";
+  if (memory.looks) text += "looks " + looks_token(*memory.looks) + "\n";
   try {
     std::error_code failed;  // the write below says what is wrong
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);

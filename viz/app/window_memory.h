@@ -1,4 +1,4 @@
-// What the window remembers between starts: where it was and which theme. Kept in the user's configuration folder,
+// What the window remembers between starts: where it was and how things look. Kept in the user's configuration folder,
 // never in the current directory.
 #pragma once
 #include <optional>
@@ -16,7 +16,7 @@ struct WindowPlace {
 
 struct WindowMemory {
   std::optional<WindowPlace> place;
-  std::optional<Theme> theme;
+  std::optional<Looks> looks;
   bool operator==(const WindowMemory&) const = default;
 };
 

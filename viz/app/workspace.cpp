@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 
+#include "sim/schedule/algorithms.h"
+#include "viz/core/roofline.h"
 #include "viz/core/text.h"
 #include "viz/panels/panels.h"
 
@@ -10,7 +13,7 @@ namespace flashscope::viz {
 namespace {
 
 /// What the stages draw of the problem, in words.
-std::string stage_caption(const Results& results) {
+std::string stage_caption(const Results& results, int level) {
   const AttentionProblem &whole = results.settings.problem, &drawn = results.stage_problem;
   std::string text = "Stage: ";
   if (drawn.num_heads() < whole.num_heads())
@@ -23,63 +26,252 @@ std::string stage_caption(const Results& results) {
     text += drawn.seqlen_q == 1 ? "one row" : "all " + grouped(drawn.seqlen_q) + " rows";
   text += ". Tiles " + std::to_string(results.settings.tile.br) + " × " + std::to_string(results.settings.tile.bc) +
           ", one clock for both.";
-  if (results.stage[0])
-    text += " SM 0–" + std::to_string(kSmsInView - 1) + " of " +
-            grouped(static_cast<std::int64_t>(results.stage[0]->machine().num_sms.value)) + " in view.";
+  if (results.stage[0] && level < kWholeGpu)
+    text += (level == 0 ? " SM 0" : " SM 0–1") + (" of " + grouped(static_cast<std::int64_t>(
+                                                             results.stage[0]->machine().num_sms.value))) +
+            " in view (Z, Shift+Z).";
   return text;
 }
+
+/// The tensors of both stages, in the order of the first that has them.
+std::vector<Tensor> tensors_of_both(const Results& results) {
+  std::vector<Tensor> order;
+  for (int t = 0; t < kNumTensors; ++t) {
+    const auto tensor = static_cast<Tensor>(t);
+    const bool any = std::any_of(results.stage.begin(), results.stage.end(), [&](const auto& stage) {
+      if (!stage) return false;
+      const auto& tensors = stage->schedule().tensors();
+      // Scores have a place also where they stay on chip.
+      return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end() || tensor == Tensor::S ||
+             tensor == Tensor::P;
+    });
+    if (any) order.push_back(tensor);
+  }
+  return order;
+}
+
+/// Where the panels of the Explore view stand. Whole pixels, so that neighbours meet.
+struct ExploreLayout {
+  Rect controls, caption, stages[2], inspector, timeline;
+  bool one_stage = false;  // the wide inspector has the place of the other
+};
+
+ExploreLayout explore_layout(const Ui& ui, const Rect& area, const AppState& state) {
+  const auto whole = [](float length) { return std::floor(length); };
+  const bool projector = state.looks.projector;
+  const bool wide = is_wide(state.inspector);
+  const float gap = std::max(1.0f, whole(ui.px(6)));
+  ExploreLayout layout;
+  layout.one_stage = wide;
+  const float bottom_h = whole(std::min(ui.px(projector ? 106 : 142), area.h * 0.3f));
+  const float top_h = area.h - bottom_h - gap;
+  const float left_w = projector ? 0 : whole(ui.px(190)) + gap;
+  const float right_w = projector && !wide ? 0 : whole(ui.px(300));
+  const float caption_h = projector ? 0 : whole(ui.px(22));
+  const float x = area.x + left_w, w = area.w - left_w;
+  layout.controls = {area.x, area.y, left_w - gap, top_h};
+  layout.timeline = {area.x, area.y + top_h + gap, area.w, bottom_h};
+  const float center_w = w - (right_w > 0 ? right_w + gap : 0);
+  const float stage_w = whole(wide && projector ? w * 0.42f : (center_w - gap) / 2);
+  layout.caption = {x + ui.px(4), area.y, (wide ? stage_w : center_w) - ui.px(8), caption_h};
+  layout.stages[0] = {x, area.y + caption_h, stage_w, top_h - caption_h};
+  layout.stages[1] = {x + stage_w + gap, area.y + caption_h, stage_w, top_h - caption_h};
+  if (wide)
+    layout.inspector = {x + stage_w + gap, area.y, w - stage_w - gap, top_h};
+  else
+    layout.inspector = {area.right() - right_w, area.y, right_w, top_h};
+  return layout;
+}
+
+class Workspace {
+ public:
+  Workspace(const Ui& ui, const Rect& window, const AppState& state, const Session& session, const Results& results,
+            const std::string& notice)
+      : m_ui(ui), m_window(window), m_session(session), m_results(results), m_notice(notice) {
+    m_frame.state = state;
+  }
+
+  FrameResult draw() {
+    ImGui::GetBackgroundDrawList()->AddRectFilled({m_window.x, m_window.y}, {m_window.right(), m_window.bottom()},
+                                                  m_ui.colors->window);
+    const float gap = std::max(1.0f, std::floor(m_ui.px(6)));
+    const float bar_h = std::floor(m_ui.px(32));
+    press(top_bar_panel(m_ui, {m_window.x, m_window.y, m_window.w, bar_h}, m_frame.state));
+    const Rect body = {m_window.x, m_window.y + bar_h + gap, m_window.w, m_window.h - bar_h - gap};
+    if (!body.empty()) switch (m_frame.state.view) {
+        case View::explore: explore(body); break;
+        case View::validate: validate_view(body); break;
+      }
+    help_panel(m_ui, m_window, m_frame.state);
+    notice();
+    m_frame.holding = ImGui::IsAnyItemActive();
+    return m_frame;
+  }
+
+ private:
+  /// What was saved, copied or went wrong: above everything, at the bottom.
+  void notice() {
+    if (m_notice.empty()) return;
+    ImDrawList* list = ImGui::GetForegroundDrawList();
+    const float w = std::min(text_width(m_ui.fonts.body, m_notice) + m_ui.px(28), m_window.w), h = m_ui.px(30);
+    const Rect box = {m_window.x + (m_window.w - w) / 2, m_window.bottom() - h - m_ui.px(10), w, h};
+    fill(list, box, m_ui.colors->box, m_ui.px(6));
+    outline(list, box, m_ui.colors->warning, m_ui.px(6), m_ui.px(1.5f));
+    draw_text(m_ui, list, m_ui.fonts.body, box.x + m_ui.px(14), box.y + m_ui.px(6), w - m_ui.px(28), m_ui.colors->text,
+              m_notice);
+  }
+
+  void press(const std::optional<Action>& action) {
+    if (!action) return;
+    m_frame.state = apply(*action, m_frame.state, m_results);
+    m_frame.actions.push_back(*action);
+  }
+  void answer(Request request) {
+    m_frame.confirm = m_frame.confirm || request == Request::confirm;
+    m_frame.cancel = m_frame.cancel || request == Request::cancel;
+  }
+  const Machine* machine() const {
+    for (const Machine& m : m_session.machines())
+      if (m.name == m_results.settings.gpu) return &m;
+    return nullptr;
+  }
+
+  void explore(const Rect& body) {
+    AppState& state = m_frame.state;
+    const ExploreLayout layout = explore_layout(m_ui, body, state);
+    if (!layout.controls.empty()) controls_panel(m_ui, layout.controls, state, m_session.machines());
+
+    if (layout.caption.h > 0)
+      draw_text(m_ui, ImGui::GetBackgroundDrawList(), m_ui.fonts.small, layout.caption.x, layout.caption.y + m_ui.px(4),
+                layout.caption.w, m_ui.colors->text_dim,
+                layout.one_stage ? "S: the other algorithm. 1: both stages." : stage_caption(m_results, state.stage_level));
+    const std::vector<Tensor> order = tensors_of_both(m_results);
+    if (layout.one_stage) {
+      stage(layout.stages[0], static_cast<std::size_t>(state.side), order);
+    } else {
+      stage(layout.stages[0], 0, order);
+      stage(layout.stages[1], 1, order);
+    }
+    if (!layout.inspector.empty()) inspector(layout.inspector);
+
+    // The stage may be the whole of a recorded problem: its measured time then stands on the same axis.
+    std::array<std::optional<double>, 2> recorded;
+    Settings drawn = m_results.settings;
+    drawn.problem = m_results.stage_problem;
+    for (std::size_t side = 0; side < 2; ++side)
+      if (const RecordingRow* row = recorded_row(drawn, drawn.algorithms[side], m_session.recordings()))
+        recorded[side] = row->measured.time_us.value;
+    press(timeline_panel(m_ui, layout.timeline, state, m_results, recorded));
+  }
+
+  void stage(const Rect& area, std::size_t side, const std::vector<Tensor>& order) {
+    static const char* names[] = {"stage 0", "stage 1"};
+    const AppState& state = m_frame.state;
+    const auto& trace = m_results.stage[side];
+    if (trace)
+      stage_panel(m_ui, area, names[side], *trace,
+                  make_scene(*trace, state.playback.t, sms_at_level(state.stage_level)), order, state.stage_level);
+    else
+      stage_message(m_ui, area, names[side], state.settings.algorithms[side],
+                    m_results.errors[side].empty() ? "computing …" : m_results.errors[side]);
+  }
+
+  std::vector<Comparison> comparisons() const {
+    std::vector<Comparison> list;
+    for (std::size_t side = 0; side < 2; ++side)
+      if (m_results.whole[side])
+        list.push_back(compare(m_results.settings, m_results.settings.algorithms[side], *m_results.whole[side],
+                               m_session.recordings()));
+    return list;
+  }
+
+  /// Numbers come from the settings that the results are of, which lag behind while a slider moves.
+  void inspector(const Rect& area) {
+    AppState& state = m_frame.state;
+    const Settings& settings = m_results.settings;
+    const auto& entry = entry_of(inspectors(), state.inspector);
+    try {
+      switch (state.inspector) {
+        case Inspector::numbers: return answer(comparison_panel(m_ui, area, m_results, comparisons()));
+        case Inspector::bytes: {
+          const ByteTable table = byte_table(settings, m_results.whole);
+          if (table.rows.empty()) break;
+          return bytes_panel(m_ui, area, state, table, comparisons());
+        }
+        case Inspector::roofline:
+          if (!machine()) break;
+          return roofline_panel(m_ui, area,
+                                roofline_figure(settings, *machine(), m_results.whole, m_session.recordings()));
+        case Inspector::sweep:
+          if (!m_results.sweep) break;
+          return answer(sweep_panel(m_ui, area, state,
+                                    sweep_figure(*m_results.sweep, state.sweep.show, m_session.recordings()),
+                                    m_results.sweep_progress));
+        case Inspector::softmax: return softmax_panel(m_ui, area, state, softmax_steps(state.softmax));
+        case Inspector::occupancy: {
+          if (!machine()) break;
+          std::array<std::vector<OccupancyRow>, 2> tables;
+          for (std::size_t side = 0; side < 2; ++side)
+            tables[side] =
+                occupancy_table(*make_schedule(settings.algorithms[side], settings.problem, settings.tile), *machine());
+          return occupancy_panel(m_ui, area, *machine(), tables, settings);
+        }
+        case Inspector::memory:
+          return memory_panel(m_ui, area, memory_curve(settings, m_session.machines()), settings);
+      }
+    } catch (const std::exception& error) {
+      return inspector_message(m_ui, area, entry.title, error.what());
+    }
+    std::string why = "computing …";
+    for (std::size_t side = 0; side < 2; ++side) {
+      if (!m_results.errors[side].empty()) why = m_results.errors[side];
+      if (m_results.whole[side] && !m_results.whole[side]->prediction.value)
+        why = settings.algorithms[side] + ": " + m_results.whole[side]->prediction.reason;
+    }
+    inspector_message(m_ui, area, entry.title, why);
+  }
+
+  void validate_view(const Rect& body) {
+    AppState& state = m_frame.state;
+    static const Validation nothing;
+    const Validation& validation = m_results.validation ? *m_results.validation : nothing;
+    const ValidateAnswer got = validate_panel(m_ui, body, state, validation, m_results.validation_progress);
+    answer(got.request);
+    if (!got.chosen) return;
+    for (const Recording& recording : m_session.recordings()) {
+      if (recording.machine != validation.machine) continue;
+      const RecordingRow& row = recording.rows[*got.chosen];
+      state.settings.problem = row.problem;
+      state.settings.tile = row.tile;
+      state.settings.start = row.start;
+      // The row's algorithm takes the right-hand side, unless it stands there or at the left already.
+      if (row.algorithm != state.settings.algorithms[0]) state.settings.algorithms[1] = row.algorithm;
+      state.side = row.algorithm == state.settings.algorithms[1] ? 1 : 0;
+      state.settings = clamp(state.settings);
+      state.view = View::explore;
+      state.inspector = Inspector::numbers;
+      break;
+    }
+  }
+
+  const Ui& m_ui;
+  const Rect m_window;
+  const Session& m_session;
+  const Results& m_results;
+  const std::string& m_notice;
+  FrameResult m_frame;
+};
 
 }  // namespace
 
 FrameResult draw_workspace(const Ui& ui, const Rect& window, const AppState& state, const Session& session,
                            const Results& results, const std::string& notice) {
-  FrameResult result;
-  result.state = state;
-  if (window.empty()) return result;
-
-  // Whole pixels, so that neighbours meet.
-  const auto whole = [](float length) { return std::floor(length); };
-  const float gap = std::max(1.0f, whole(ui.px(6)));
-  const float bottom_h = whole(std::min(ui.px(134), window.h * 0.3f));
-  const float top_h = window.h - bottom_h - gap;
-  const float left_w = whole(ui.px(190)), right_w = whole(ui.px(300));
-  const float caption_h = whole(ui.px(22));
-  const float center_x = window.x + left_w + gap;
-  const float center_w = window.w - left_w - right_w - 2 * gap;
-  const float stage_w = whole((center_w - gap) / 2);
-
-  ImGui::GetBackgroundDrawList()->AddRectFilled({window.x, window.y}, {window.right(), window.bottom()},
-                                                ui.colors->window);
-  controls_panel(ui, {window.x, window.y, left_w, top_h}, result.state, session.machines());
-
-  const std::string caption = notice.empty() ? stage_caption(results) : notice;
-  draw_text(ui, ImGui::GetBackgroundDrawList(), ui.fonts.small, center_x + ui.px(4), window.y + ui.px(4),
-            center_w - ui.px(8), notice.empty() ? ui.colors->text_dim : ui.colors->warning, caption);
-  static const char* names[] = {"stage 0", "stage 1"};
-  for (std::size_t which = 0; which < 2; ++which) {
-    const Rect area = {center_x + static_cast<float>(which) * (stage_w + gap), window.y + caption_h, stage_w,
-                       top_h - caption_h};
-    const auto& stage = results.stage[which];
-    if (stage)
-      stage_panel(ui, area, names[which], *stage, make_scene(*stage, state.playback.t, kSmsInView));
-    else
-      stage_message(ui, area, names[which], state.settings.algorithms[which],
-                    results.errors[which].empty() ? "computing …" : results.errors[which]);
+  if (window.empty()) {
+    FrameResult nothing;
+    nothing.state = state;
+    return nothing;
   }
-
-  std::vector<Comparison> comparisons;
-  for (std::size_t which = 0; which < 2; ++which)
-    if (results.whole[which])
-      comparisons.push_back(
-          compare(results.settings, results.settings.algorithms[which], *results.whole[which], session.recordings()));
-  const Request request =
-      comparison_panel(ui, {window.right() - right_w, window.y, right_w, top_h}, results, comparisons);
-  result.confirm = request == Request::confirm;
-  result.cancel = request == Request::cancel;
-
-  timeline_panel(ui, {window.x, window.y + top_h + gap, window.w, bottom_h}, result.state, results);
-  help_panel(ui, window, result.state);
-  return result;
+  return Workspace(ui, window, state, session, results, notice).draw();
 }
 
 }  // namespace flashscope::viz

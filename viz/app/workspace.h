@@ -10,16 +10,15 @@ namespace flashscope::viz {
 
 /// What a frame leads to.
 struct FrameResult {
-  AppState state;        // after what the user did in this frame
-  bool confirm = false;  // run the whole problem however long it takes
-  bool cancel = false;   // stop what is under way
+  AppState state;               // after what the user did in this frame
+  std::vector<Action> actions;  // that are the window's own: undo, copy, save, quit
+  bool confirm = false;         // run the whole problem however long it takes
+  bool cancel = false;          // stop what is under way
+  bool holding = false;         // a control is being dragged: what changes belongs to one change
 };
 
-/// Draws between ImGui::NewFrame() and ImGui::Render(). `notice` is shown at the bottom when not empty.
+/// Draws between ImGui::NewFrame() and ImGui::Render(). `notice` stands above everything when not empty.
 FrameResult draw_workspace(const Ui& ui, const Rect& window, const AppState& state, const Session& session,
                            const Results& results, const std::string& notice = "");
-
-/// SMs drawn in each stage.
-inline constexpr int kSmsInView = 2;
 
 }  // namespace flashscope::viz

@@ -11,11 +11,16 @@
 #include "viz/cli/options.h"
 #include "viz/cli/problem_options.h"
 #include "viz/cli/table.h"
-#include "viz/cli/traffic_reasons.h"
+#include "viz/core/traffic_reasons.h"
 #include "viz/io/prediction_io.h"
 
 namespace flashscope {
 namespace {
+
+using viz::explain;
+using viz::GroupTraffic;
+using viz::tensor_groups;
+using viz::TensorGroup;
 
 constexpr int kWidth = 100;  // of a lecture terminal
 

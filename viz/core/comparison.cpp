@@ -24,6 +24,15 @@ std::optional<double> ComparisonRow::ratio() const {
   return *predicted.value / *measured.value;
 }
 
+const RecordingRow* recorded_row(const Settings& settings, const std::string& algorithm,
+                                 const std::vector<Recording>& recordings) {
+  for (const Recording& recording : recordings)
+    if (recording.machine == settings.gpu)
+      if (const RecordingRow* row = find_row(recording, settings.problem, algorithm, settings.tile, settings.start))
+        return row;
+  return nullptr;
+}
+
 Comparison compare(const Settings& settings, const std::string& algorithm, const WholeRun& run,
                    const std::vector<Recording>& recordings) {
   Comparison table;
@@ -60,8 +69,12 @@ Comparison compare(const Settings& settings, const std::string& algorithm, const
        "the FlashAttention paper's two-level count, without L2"},
       {"compulsory", Kind::bytes, bytes(run.compulsory_bytes), not_counted,
        "Q, K, V once and O once: no algorithm moves less"},
-      {"time", Kind::time, from(run.prediction, [](const Prediction& p) { return p.time_us(); }),
-       row ? row->measured.time_us : missing, "first CTA start to last CTA end, with the gaps between kernels"},
+      {"time", Kind::time,
+       run.time_us_at_recorded_clock ? Measured<double>::of(*run.time_us_at_recorded_clock)
+                                     : from(run.prediction, [](const Prediction& p) { return p.time_us(); }),
+       row ? row->measured.time_us : missing,
+       std::string("first CTA start to last CTA end, with the gaps between kernels") +
+           (run.time_us_at_recorded_clock ? "; predicted at the SM clock of the recording" : "")},
   };
   for (ComparisonRow& r : table.rows)
     if (r.kind == Kind::bytes && r.measured.value && *r.measured.value < kCounterResolutionBytes)

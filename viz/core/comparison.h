@@ -36,7 +36,14 @@ struct WholeRun {
   ClosedForm closed_form;
   std::int64_t compulsory_bytes = 0;
   kernels::Measured<Prediction> prediction;
+  /// At the SM clock of the recorded row, where there is one with another clock than the machine's description: what a
+  /// recorded time is compared with.
+  std::optional<double> time_us_at_recorded_clock = std::nullopt;
 };
+
+/// The recorded row of this algorithm and these settings; nullptr when there is none.
+const RecordingRow* recorded_row(const Settings& settings, const std::string& algorithm,
+                                 const std::vector<Recording>& recordings);
 
 /// Quantities under 2 MiB are below what the counters resolve: they are shown, and marked.
 inline constexpr double kCounterResolutionBytes = 2 * 1024 * 1024;

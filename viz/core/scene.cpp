@@ -49,9 +49,7 @@ TileMap map_of(const StageTrace& trace, std::size_t g, int head, Picoseconds t) 
           view.dirty = view.dirty || (touch->store && touch->end <= t);
         }
       // A tile may be read again long after it was written: that does not make it unwritten.
-      if (view.state == TileState::read && grid.tensor != Tensor::Q && grid.tensor != Tensor::K &&
-          grid.tensor != Tensor::V)
-        view.state = TileState::written;
+      if (view.state == TileState::read && trace.is_written(g)) view.state = TileState::written;
       map.cells.push_back(view);
     }
   return map;
@@ -144,7 +142,7 @@ class CtaFollower {
         } else if (current) {
           hold({op.tensor, tile_name(grid_of(m_trace, op.tensor), op), 1, true, false, true});
         }
-        if (!current && (op.tensor == Tensor::LSE || op.tensor == Tensor::M || op.tensor == Tensor::L)) drop(op.tensor);
+        if (!current && is_statistic(op.tensor)) drop(op.tensor);
         break;
       case Op::scores:
         use({Tensor::Q, Tensor::K}, current);
@@ -240,7 +238,7 @@ int followed_head(const StageTrace& trace, Picoseconds t) {
 }
 
 int map_head(const AttentionProblem& problem, Tensor tensor, int head) {
-  if (layout_of(tensor) != Layout::by_key) return head;
+  if (!is_by_key(tensor)) return head;
   return head / problem.heads * problem.kv_heads + kv_head_of(head % problem.heads, problem.heads, problem.kv_heads);
 }
 
@@ -259,10 +257,25 @@ TileInFlight in_flight(const StageTrace& trace, const OpSpan& span, int drawn_he
   return tile;
 }
 
+GridProgress grid_progress(const StageTrace& trace, int kernel, Picoseconds t) {
+  const auto k = static_cast<std::size_t>(kernel);
+  GridProgress grid;
+  grid.ctas = trace.schedule().kernels()[k].ctas();
+  const std::vector<Picoseconds>& ends = trace.cta_ends(kernel);
+  grid.done = std::upper_bound(ends.begin(), ends.end(), t) - ends.begin();
+  const auto at_once = static_cast<std::int64_t>(trace.machine().num_sms.value) * trace.prediction().kernels[k].ctas_per_sm;
+  if (at_once <= 0) return grid;
+  grid.waves = static_cast<int>((grid.ctas + at_once - 1) / at_once);
+  grid.wave = std::min(grid.waves, static_cast<int>(grid.done / at_once) + 1);
+  return grid;
+}
+
 /// Bytes per picosecond are TB/s; a machine states GB/s.
 double gb_per_s(double bytes, const OpSpan& span) { return 1e3 * bytes / static_cast<double>(span.end - span.begin); }
 
 }  // namespace
+
+std::string what_happens(const StageTrace& trace, const OpSpan& span) { return doing(trace, span); }
 
 std::string tile_name(const TileGrid& grid, const TileOp& op) {
   std::string name = std::string(name_of(op.tensor)) + "[" + std::to_string(op.row / grid.tile_rows);
@@ -285,6 +298,12 @@ Scene make_scene(const StageTrace& trace, Picoseconds t, int num_sms) {
     scene.maps.push_back(map_of(trace, g, map_head(problem, trace.grids()[g].tensor, scene.head), t));
   if (trace.scores_stay_on_chip()) scene.score_visits = score_visits_of(trace, scene.head, t);
 
+  const auto num_slots = static_cast<std::size_t>(trace.machine().num_sms.value);
+  if (scene.kernel >= 0) {
+    scene.slots_per_sm = kernels[static_cast<std::size_t>(scene.kernel)].ctas_per_sm;
+    scene.grid = grid_progress(trace, scene.kernel, t);
+  }
+  scene.slots.resize(num_slots * static_cast<std::size_t>(scene.slots_per_sm));
   for (int sm = 0; sm < num_sms; ++sm) scene.sms.push_back({sm, {}});
   double hbm_rate = 0, l2_rate = 0;
   int last_busy = -1;
@@ -293,6 +312,9 @@ Scene make_scene(const StageTrace& trace, Picoseconds t, int num_sms) {
     if (!span) continue;
     if (track.sm != last_busy) ++scene.busy_sms;
     last_busy = track.sm;
+    const std::size_t slot = static_cast<std::size_t>(track.sm) * scene.slots_per_sm + static_cast<std::size_t>(track.slot);
+    if (track.slot < scene.slots_per_sm && slot < scene.slots.size())
+      scene.slots[slot] = {true, span->reason, span->op.op, span->op.tensor};
     const bool moves = span->op.op == Op::load || span->op.op == Op::store;
     if (moves) {
       const Moved& moved = trace.moved_by(*span);

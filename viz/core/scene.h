@@ -64,6 +64,22 @@ struct CtaView {
   bool operator==(const CtaView&) const = default;
 };
 
+/// One CTA slot of any SM: what the whole-GPU view shows of it.
+struct SlotCell {
+  bool busy = false;
+  Reason reason = Reason::idle;
+  Op op = Op::barrier;
+  Tensor tensor = Tensor::Q;  // of a load or store
+  bool operator==(const SlotCell&) const = default;
+};
+
+/// CTAs of the kernel that runs, and the waves in which they come.
+struct GridProgress {
+  std::int64_t done = 0, ctas = 0;
+  int wave = 0, waves = 0;  // wave: from 1; 0 between kernels
+  bool operator==(const GridProgress&) const = default;
+};
+
 struct SmView {
   int sm = 0;
   std::vector<CtaView> ctas;  // by slot
@@ -97,6 +113,9 @@ struct Scene {
   std::vector<TileMap> maps;
   TileMap score_visits;  // S tiles on chip, when the schedule keeps none in global memory; else empty
   std::vector<SmView> sms;
+  int slots_per_sm = 0;         // of the kernel that runs
+  std::vector<SlotCell> slots;  // of every SM: slots_per_sm each
+  GridProgress grid;
   std::vector<TileInFlight> in_flight;
   int busy_sms = 0;
   LinkView hbm, l2;
@@ -106,6 +125,9 @@ struct Scene {
 
 /// `num_sms`: SMs in view, from SM 0. t before the start or after the end shows the start or the end.
 Scene make_scene(const StageTrace& trace, Picoseconds t, int num_sms);
+
+/// "load K[3] from HBM", "S[2,5] = Q·Kᵀ"
+std::string what_happens(const StageTrace& trace, const OpSpan& span);
 
 /// "K[3]", "S[2,5]", "P[2,:]" for the region of a load or store.
 std::string tile_name(const TileGrid& grid, const TileOp& op);

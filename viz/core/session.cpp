@@ -23,11 +23,15 @@ void merge_clocks(Results& results) {
   results.duration = 0;
   results.boundaries.clear();
   results.stalls.clear();
+  results.tiles.clear();
+  results.kernel_begins.clear();
   for (const auto& stage : results.stage) {
     if (!stage) continue;
     results.duration = std::max(results.duration, stage->duration());
     results.boundaries = merged(results.boundaries, stage->boundaries());
     results.stalls = merged(results.stalls, stage->stalls());
+    results.tiles = merged(results.tiles, stage->tiles());
+    results.kernel_begins = merged(results.kernel_begins, stage->kernel_begins());
   }
 }
 
@@ -37,7 +41,11 @@ struct Outdated {};
 }  // namespace
 
 Session::Session(std::vector<Machine> machines, std::vector<Recording> recordings, std::function<void()> wake)
-    : m_machines(std::move(machines)), m_recordings(std::move(recordings)), m_wake(std::move(wake)) {
+    : m_machines(std::move(machines)),
+      m_recordings(std::move(recordings)),
+      m_wake(std::move(wake)),
+      m_sweep([this](const SweepRequest& r) { return make_sweep(r, m_machines, m_recordings); }, m_wake),
+      m_validation([this](const ValidateRequest& r) { return make_validation(r, m_machines, m_recordings); }, m_wake) {
   m_thread = std::thread([this] { work(); });
 }
 
@@ -84,13 +92,22 @@ void Session::cancel() {
 }
 
 const Results& Session::poll() {
-  const std::lock_guard lock(m_mutex);
-  if (m_fresh) m_polled = m_latest;
-  m_fresh = false;
+  {
+    const std::lock_guard lock(m_mutex);
+    if (m_fresh) m_polled = m_latest;
+    m_fresh = false;
+  }
+  m_polled.sweep = m_sweep.poll(m_polled.sweep_progress);
+  m_polled.validation = m_validation.poll(m_polled.validation_progress);
   return m_polled;
 }
 
+void Session::request_sweep(const SweepRequest& request) { m_sweep.request({clamp(request.settings), request.over}); }
+
+void Session::request_validation(const ValidateRequest& request) { m_validation.request(request); }
+
 bool Session::is_working() {
+  if (m_sweep.is_working() || m_validation.is_working()) return true;
   const std::lock_guard lock(m_mutex);
   return m_working;
 }
@@ -100,6 +117,8 @@ const Results& Session::wait() {
     std::unique_lock lock(m_mutex);
     m_changed.wait(lock, [this] { return m_finished == m_generation; });
   }
+  m_sweep.wait();
+  m_validation.wait();
   return poll();
 }
 
@@ -225,6 +244,14 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
       options.progress = progress;
       results.whole[which]->prediction =
           kernels::Measured<Prediction>::of(simulate(*schedules[which], *machine, options));
+      const RecordingRow* row = recorded_row(settings, settings.algorithms[which], m_recordings);
+      if (!row || !row->measured.sm_clock_mhz.value) return;
+      Machine clocked = *machine;
+      clocked.sm_clock_mhz.value = *row->measured.sm_clock_mhz.value;
+      results.whole[which]->time_us_at_recorded_clock =
+          clocked.sm_clock_mhz.value == machine->sm_clock_mhz.value
+              ? results.whole[which]->prediction.value->time_us()
+              : simulate(*schedules[which], clocked, options).time_us();
     });
     if (!error.empty()) results.whole[which]->prediction = kernels::Measured<Prediction>::unavailable(error);
   }

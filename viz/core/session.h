@@ -11,9 +11,12 @@
 #include <thread>
 #include <vector>
 
+#include "viz/core/background.h"
 #include "viz/core/comparison.h"
 #include "viz/core/settings.h"
 #include "viz/core/stage_trace.h"
+#include "viz/core/sweep.h"
+#include "viz/core/validation.h"
 
 namespace flashscope::viz {
 
@@ -27,8 +30,14 @@ struct Results {
   Picoseconds duration = 0;             // of the longer stage run
   std::vector<Picoseconds> boundaries;  // of both, sorted: what stepping visits
   std::vector<Picoseconds> stalls;      // of both, sorted
+  std::vector<Picoseconds> tiles, kernel_begins;  // likewise
   double progress = 1;                  // of the whole-problem runs; 1: nothing under way
   bool asks_first = false;              // the timed run of the whole problem is long and waits for confirmation
+
+  // What only some views ask for; never null once polled.
+  std::shared_ptr<const SweepResult> sweep;
+  std::shared_ptr<const Validation> validation;
+  double sweep_progress = 1, validation_progress = 1;
 };
 
 /// Tile operations of one run that the stage records at most.
@@ -49,10 +58,15 @@ class Session {
 
   /// Starts over when `settings` differ from those under way. They are clamped first.
   void request(const Settings& settings);
+  /// A sweep or a validation, beside the rest; starts over when it differs from the one under way.
+  void request_sweep(const SweepRequest& request);
+  void request_validation(const ValidateRequest& request);
   /// Runs the whole problem however long it takes.
   void confirm();
-  /// Stops the whole-problem runs; what is known stays.
+  /// Stops the whole-problem runs, or a study; what is known stays.
   void cancel();
+  void cancel_sweep() { m_sweep.cancel(); }
+  void cancel_validation() { m_validation.cancel(); }
   /// The latest results; the old ones stay until the first part of the new is there.
   const Results& poll();
   /// True while the worker computes, also when what it computes is no longer wanted.
@@ -83,6 +97,8 @@ class Session {
 
   Results m_polled;  // of the frame loop alone
   std::thread m_thread;
+  Background<SweepRequest, SweepResult> m_sweep;
+  Background<ValidateRequest, Validation> m_validation;
 };
 
 }  // namespace flashscope::viz

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <list>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "sim/engine/blocks.h"
@@ -90,8 +91,8 @@ void StageTrace::make_grids() {
     const TensorShape shape = shape_of(tensor, problem);
     TileGrid grid;
     grid.tensor = tensor;
-    grid.tile_rows = layout_of(tensor) == Layout::by_key ? tile.bc : tile.br;
-    grid.tile_cols = layout_of(tensor) == Layout::scores ? tile.bc : std::max(1, shape.cols);
+    grid.tile_rows = is_by_key(tensor) ? tile.bc : tile.br;
+    grid.tile_cols = is_score_shaped(tensor) ? tile.bc : std::max(1, shape.cols);
     grid.down = num_tiles(shape.rows, grid.tile_rows);
     grid.across = num_tiles(shape.cols, grid.tile_cols);
     grid.heads = shape.heads;
@@ -194,15 +195,18 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& before, const std::vect
 
 void StageTrace::index_touches() {
   std::vector<std::vector<TouchIndex::Entry>> touches(m_grids.size());
+  m_written.assign(m_grids.size(), false);
   std::vector<TouchIndex::Entry> visits;
   Picoseconds scores_began = 0;
   for (const OpSpan& span : m_spans) {
     if (moves(span.op)) {
       for (std::size_t g = 0; g < m_grids.size(); ++g)
-        if (m_grids[g].tensor == span.op.tensor)
+        if (m_grids[g].tensor == span.op.tensor) {
+          if (span.op.op == Op::store) m_written[g] = true;
           for_each_cell(m_grids[g], span.op, [&](int cell) {
             touches[g].push_back({cell, {span.begin, span.end, span.op.op == Op::store}});
           });
+        }
     } else if (m_scores_on_chip && span.op.op == Op::scores) {
       scores_began = span.begin;
     } else if (m_scores_on_chip && span.op.op == Op::weighted_sum) {
@@ -230,17 +234,29 @@ void StageTrace::index_moved() {
 }
 
 void StageTrace::index_times() {
+  m_cta_ends.resize(m_schedule->kernels().size());
   for (const SlotTrack& track : m_tracks) {
+    for (std::size_t n = track.first; n < track.last; ++n) {
+      const OpSpan& span = m_spans[n];
+      const bool last = n + 1 == track.last || m_spans[n + 1].kernel != span.kernel || m_spans[n + 1].cta != span.cta;
+      if (last) m_cta_ends[static_cast<std::size_t>(span.kernel)].push_back(span.end);
+    }
     if (track.sm != 0) continue;
     for (std::size_t n = track.first; n < track.last; ++n) {
       m_boundaries.push_back(m_spans[n].begin);
       m_boundaries.push_back(m_spans[n].end);
       const bool waited = n > track.first && is_wait(m_spans[n - 1].reason) && m_spans[n - 1].end == m_spans[n].begin;
       if (track.slot == 0 && is_wait(m_spans[n].reason) && !waited) m_stalls.push_back(m_spans[n].begin);
+      const auto tile = [&](const OpSpan& span) { return std::tuple(span.kernel, span.cta, span.op.i, span.op.j); };
+      if (track.slot == 0 && (n == track.first || tile(m_spans[n]) != tile(m_spans[n - 1])))
+        m_tiles.push_back(m_spans[n].begin);
     }
   }
+  for (auto& ends : m_cta_ends) std::sort(ends.begin(), ends.end());
   std::sort(m_boundaries.begin(), m_boundaries.end());
   m_boundaries.erase(std::unique(m_boundaries.begin(), m_boundaries.end()), m_boundaries.end());
+  m_tiles.erase(std::unique(m_tiles.begin(), m_tiles.end()), m_tiles.end());
+  for (const KernelPrediction& kernel : m_prediction.kernels) m_kernel_begins.push_back(kernel.begin);
 }
 
 const OpSpan* StageTrace::last_begun(const SlotTrack& track, Picoseconds t) const {

@@ -12,6 +12,13 @@
 
 namespace flashscope::viz {
 
+/// queries × keys, in tiles of Br × Bc.
+constexpr bool is_score_shaped(Tensor tensor) { return layout_of(tensor) == Layout::scores; }
+/// Rows are keys, in tiles of Bc rows.
+constexpr bool is_by_key(Tensor tensor) { return layout_of(tensor) == Layout::by_key; }
+/// One number a row.
+constexpr bool is_statistic(Tensor tensor) { return layout_of(tensor) == Layout::statistic; }
+
 /// A tensor cut into the schedule's tiles. Cells are numbered head by head, row-major.
 struct TileGrid {
   Tensor tensor = Tensor::Q;
@@ -85,6 +92,8 @@ class StageTrace {
   /// Tensors in global memory, in the schedule's order.
   const std::vector<TileGrid>& grids() const { return m_grids; }
   const TouchIndex& touches(std::size_t grid) const { return m_touches[grid]; }
+  /// True for a tensor that the run writes: reading a tile of it again does not make it unwritten.
+  bool is_written(std::size_t grid) const { return m_written[grid]; }
   /// When L2 held a cell whole: from begin to end.
   const TouchIndex& residency(std::size_t grid) const { return m_residency[grid]; }
   /// Score tiles (i, j) as they are worked on, where the schedule does not keep S in global memory.
@@ -104,6 +113,12 @@ class StageTrace {
   const std::vector<Picoseconds>& boundaries() const { return m_boundaries; }
   /// Sorted times at which SM 0, slot 0, begins to wait for memory, a barrier or its start.
   const std::vector<Picoseconds>& stalls() const { return m_stalls; }
+  /// Sorted times at which SM 0, slot 0, turns to another tile (i, j) or another CTA.
+  const std::vector<Picoseconds>& tiles() const { return m_tiles; }
+  /// Sorted times at which the CTAs of a kernel end.
+  const std::vector<Picoseconds>& cta_ends(int kernel) const { return m_cta_ends[static_cast<std::size_t>(kernel)]; }
+  /// Sorted times at which a kernel begins.
+  const std::vector<Picoseconds>& kernel_begins() const { return m_kernel_begins; }
 
  private:
   void make_grids();
@@ -121,12 +136,14 @@ class StageTrace {
   std::vector<SlotTrack> m_tracks;
   std::vector<TileGrid> m_grids;
   std::vector<TouchIndex> m_touches, m_residency;
+  std::vector<bool> m_written;
   bool m_scores_on_chip = false;
   TileGrid m_score_grid;
   TouchIndex m_score_visits;
   std::vector<Picoseconds> m_ends;  // of spans that move bytes, sorted
   std::vector<Moved> m_moved;       // sums of the first n of them
-  std::vector<Picoseconds> m_boundaries, m_stalls;
+  std::vector<Picoseconds> m_boundaries, m_stalls, m_tiles, m_kernel_begins;
+  std::vector<std::vector<Picoseconds>> m_cta_ends;  // by kernel
 };
 
 /// True for a reason that means waiting instead of working.

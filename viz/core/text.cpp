@@ -1,5 +1,6 @@
 #include "viz/core/text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -19,6 +20,14 @@ std::string grouped(std::int64_t value) {
   const int first = value < 0 ? 1 : 0;
   for (int at = static_cast<int>(digits.size()) - 3; at > first; at -= 3)
     digits.insert(static_cast<std::size_t>(at), 1, ',');
+  return digits;
+}
+
+std::string grouped_decimal(double value, int decimals) {
+  if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  std::string digits = printed("%.*f", decimals, value);
+  const std::size_t point = std::min(digits.find('.'), digits.size());
+  for (std::size_t at = point, first = value < 0 ? 1 : 0; at > first + 3;) digits.insert(at -= 3, 1, ',');
   return digits;
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "viz/panels/panels.h"
@@ -6,19 +7,14 @@
 namespace flashscope::viz {
 namespace {
 
-void line(const Ui& ui, const char* key, const char* meaning) {
-  ImGui::PushFont(ui.fonts.bold);
-  ImGui::TextUnformatted(key);
-  ImGui::PopFont();
-  ImGui::SameLine(ui.px(130));
-  ImGui::TextUnformatted(meaning);
-}
+/// The first of the keys.
+std::string key_text(const std::string& keys) { return keys.substr(0, keys.find(' ')); }
 
 }  // namespace
 
 void help_panel(const Ui& ui, const Rect& window, AppState& state) {
   if (!state.show_help) return;
-  const float w = std::min(ui.px(620), window.w), h = std::min(ui.px(440), window.h);
+  const float w = std::min(ui.px(1090), window.w), h = std::min(ui.px(470), window.h);
   ImGui::SetNextWindowPos({window.x + (window.w - w) / 2, window.y + (window.h - h) / 2});
   ImGui::SetNextWindowSize({w, h});
   ImGui::SetNextWindowFocus();
@@ -26,24 +22,40 @@ void help_panel(const Ui& ui, const Rect& window, AppState& state) {
   ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, ui.px(1));
   ImGui::PushStyleColor(ImGuiCol_WindowBg, ui.colors->box);
   ImGui::Begin("help", nullptr,
-               ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
-  ImGui::PushFont(ui.fonts.title);
-  ImGui::TextUnformatted("Keys");
-  ImGui::PopFont();
-  line(ui, "Space", "play or pause");
-  line(ui, "←  →", "step back, step: to the previous or next event of SM 0");
-  line(ui, "B  N", "previous or next stall of SM 0");
-  line(ui, "Home  End", "to the start, to the end");
-  line(ui, "↓  ↑", "slower, faster");
-  line(ui, "T", "light or dark");
-  line(ui, "F2", "save a picture of the window");
-  line(ui, "F1  Esc", "this help, close it");
-  line(ui, "Ctrl+Q", "quit");
-  ImGui::Dummy({0, ui.px(8)});
-  ImGui::PushFont(ui.fonts.title);
+               ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoCollapse |
+                   ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
+  // The commands in three columns, group by group.
+  const ImVec2 top = ImGui::GetCursorScreenPos();
+  const float column_w = (w - ui.px(68)) / 3, key_w = ui.px(92), line_h = ui.px(17);
+  ImDrawList* list = ImGui::GetWindowDrawList();
+  std::vector<std::string> groups;
+  for (const CommandInfo& info : commands())
+    if (groups.empty() || groups.back() != info.group) groups.emplace_back(info.group);
+  float lowest = top.y;
+  float y = top.y, x = top.x;
+  const float longest = line_h * 16;  // of a column
+  for (const std::string& group : groups) {
+    float group_h = line_h * 1.4f;
+    for (const CommandInfo& info : commands()) group_h += group == info.group ? line_h : 0;
+    if (y > top.y && y + group_h > top.y + std::max(longest, group_h)) {
+      y = top.y;
+      x += column_w + ui.px(10);
+    }
+    draw_text(ui, list, ui.fonts.bold, x, y, column_w, ui.colors->text, group);
+    y += line_h * 1.2f;
+    for (const CommandInfo& info : commands()) {
+      if (group != info.group) continue;
+      draw_text(ui, list, ui.fonts.small, x, y, key_w - ui.px(6), ui.colors->text, key_text(info.keys));
+      draw_text(ui, list, ui.fonts.small, x + key_w, y, column_w - key_w, ui.colors->text_dim, info.what);
+      y += line_h;
+    }
+    y += line_h * 0.4f;
+    lowest = std::max(lowest, y);
+  }
+  ImGui::SetCursorScreenPos({top.x, lowest + ui.px(2)});
+  ImGui::PushFont(ui.fonts.bold);
   ImGui::TextUnformatted("Tiles");
   ImGui::PopFont();
-  ImDrawList* list = ImGui::GetWindowDrawList();
   const std::pair<TileState, const char*> states[] = {
       {TileState::untouched, "not used yet"},
       {TileState::reading, "moving now: read or written by some SM"},
@@ -53,17 +65,20 @@ void help_panel(const Ui& ui, const Rect& window, AppState& state) {
     const ImVec2 at = ImGui::GetCursorScreenPos();
     TileMap one{Tensor::K, 1, 1, {{tile_state, false, false}}};
     draw_tile_map(ui, list, {at.x, at.y + ui.px(2), ui.px(16), ui.px(16)}, one, MapView::state, "help");
-    ImGui::Dummy({ui.px(22), ui.px(20)});
+    ImGui::Dummy({ui.px(22), ui.px(18)});
     ImGui::SameLine();
     ImGui::TextUnformatted(meaning);
+    if (tile_state == TileState::untouched || tile_state == TileState::read) ImGui::SameLine(column_w * 1.5f);
   }
-  ImGui::Dummy({0, ui.px(8)});
+  ImGui::Dummy({0, ui.px(2)});
+  ImGui::PushFont(ui.fonts.small);
   ImGui::PushTextWrapPos(w - ui.px(24));
   ImGui::TextUnformatted(
-      "The width of a link is its bandwidth, its fill is use. L2 shows the tiles it holds; full colour: written and "
-      "not yet "
-      "in HBM. The timeline shows why SM 0's CTAs spent their time. Sizes are decimal: 1 MB is 1,000,000 bytes.");
+      "The width of a link is its bandwidth, its fill is use. L2 shows the tiles it holds; full colour: written and not "
+      "yet in HBM. The timeline shows the use of HBM and L2, and why SM 0's CTAs spent their time; the wheel zooms, the "
+      "right button drags. Sizes are decimal: 1 MB is 1,000,000 bytes.");
   ImGui::PopTextWrapPos();
+  ImGui::PopFont();
   ImGui::End();
   ImGui::PopStyleColor();
   ImGui::PopStyleVar(2);

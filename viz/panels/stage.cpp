@@ -1,6 +1,6 @@
 // From top to bottom as the data goes: HBM with the matrices as tile maps, the link to L2, what L2 holds of them, the
-// links to the SMs, two SMs with what they hold, and the counters. Both stages share one geometry, so that what one
-// algorithm keeps in HBM and the other does not stands side by side.
+// links to the SMs, the SMs (one or two with what they hold, or all of them as cells), and the counters. Both stages
+// share one geometry, so that what one algorithm keeps in HBM and the other does not stands side by side.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -25,19 +25,16 @@ struct MapLayout {
   float height = 0;
 };
 
-bool is_statistic(Tensor tensor) { return tensor == Tensor::LSE || tensor == Tensor::M || tensor == Tensor::L; }
-
-/// To scale: a tile is as large in every matrix. Room for S and P is kept even when they are not stored.
-MapLayout map_layout(const Ui& ui, const StageTrace& trace, float x, float width, float height) {
+/// To scale: a tile is as large in every matrix. `order`: those of both stages, so that each has its place also where
+/// one algorithm does not store it.
+MapLayout map_layout(const Ui& ui, const StageTrace& trace, const std::vector<Tensor>& order, float x, float width,
+                     float height) {
   const TileGrid& scores = trace.score_grid();
-  const float gap = ui.px(17), statistic = ui.px(3);
-  std::vector<Tensor> order = {Tensor::Q, Tensor::K, Tensor::V, Tensor::S, Tensor::P, Tensor::O};
-  for (const TileGrid& grid : trace.grids())
-    if (is_statistic(grid.tensor)) order.push_back(grid.tensor);
+  const float gap = ui.px(order.size() > 9 ? 10 : 17), statistic = ui.px(3);
   const AttentionProblem& problem = trace.schedule().problem();
   // Elements decide the width, so that d = 64 beside Bc = 64 is as wide as a tile of S.
   const auto tiles_across = [&](Tensor tensor) {
-    return tensor == Tensor::S || tensor == Tensor::P
+    return is_score_shaped(tensor)
                ? static_cast<float>(scores.across)
                : std::max(1.0f, static_cast<float>(problem.head_dim) / static_cast<float>(trace.schedule().tile().bc));
   };
@@ -67,8 +64,16 @@ MapLayout map_layout(const Ui& ui, const StageTrace& trace, float x, float width
 class StageDrawing {
  public:
   StageDrawing(const Ui& ui, ImDrawList* list, const Rect& area, const char* name, const StageTrace& trace,
-               const Scene& scene)
-      : m_ui(ui), m_c(*ui.colors), m_list(list), m_area(area), m_name(name), m_trace(trace), m_scene(scene) {}
+               const Scene& scene, const std::vector<Tensor>& order, int level)
+      : m_ui(ui),
+        m_c(*ui.colors),
+        m_list(list),
+        m_area(area),
+        m_name(name),
+        m_trace(trace),
+        m_scene(scene),
+        m_order(order),
+        m_level(level) {}
 
   void draw() {
     const float pad = px(8);
@@ -80,11 +85,13 @@ class StageDrawing {
 
     // What is left after the parts of fixed height goes to the maps: five parts HBM, two parts L2.
     const float x = m_area.x + pad, w = m_area.w - 2 * pad;
-    const float link = px(30), sm_height = px(153), counters_height = px(44);
+    // Wide SMs hold their tiles in one line.
+    const bool roomy = w / static_cast<float>(std::max<std::size_t>(1, m_scene.sms.size())) > px(235);
+    const float link = px(30), sm_height = px(roomy && m_level > 0 ? 122 : 153), counters_height = px(44);
     const float header = px(20), letters = px(15), foot = px(6);
     const float maps =
         m_area.bottom() - y - 2 * link - sm_height - counters_height - 2 * (header + foot) - letters - px(8);
-    m_layout = map_layout(m_ui, m_trace, x + px(8), w - px(16), std::max(px(20), maps * 5 / 7));
+    m_layout = map_layout(m_ui, m_trace, m_order, x + px(8), w - px(16), std::max(px(20), maps * 5 / 7));
     const float l2_maps = std::max(px(12), std::min(maps - m_layout.height, m_layout.height));
     const Rect hbm = {x, y, w, header + letters + m_layout.height + foot};
     const Rect l2 = {x, hbm.bottom() + link, w, header + l2_maps + foot};
@@ -162,7 +169,7 @@ class StageDrawing {
     bool ghost_drawn = false;
     for (const MapColumn& column : m_layout.columns) {
       const TileMap* map = map_of(column.tensor);
-      const bool is_score = column.tensor == Tensor::S || column.tensor == Tensor::P;
+      const bool is_score = is_score_shaped(column.tensor);
       if (map) {
         text(m_ui.fonts.small, column.x - px(12), m_maps_top - px(16), column.w + px(24), m_c.text,
              name_of(column.tensor), Align::center);
@@ -189,12 +196,15 @@ class StageDrawing {
     const bool roomy = column.w >= text_width(m_ui.fonts.small, where);
     text(m_ui.fonts.small, column.x, m_maps_top - px(16), std::max(column.w, px(110)), m_c.text_dim, where,
          roomy ? Align::center : Align::left);
+    const MapColumn* second = nullptr;  // the next place for scores, empty as well
     for (const MapColumn& other : m_layout.columns)
-      if (other.tensor == Tensor::P && roomy) {
-        const float y = m_maps_top + area.h / 2 - px(17);
-        text(m_ui.fonts.small, other.x, y, other.w, m_c.text_dim, "no S or P", Align::center);
-        text(m_ui.fonts.small, other.x, y + px(16), other.w, m_c.text_dim, "in HBM", Align::center);
-      }
+      if (is_score_shaped(other.tensor) && other.tensor != column.tensor && !second && !map_of(other.tensor))
+        second = &other;
+    if (second && roomy) {
+      const float y = m_maps_top + area.h / 2 - px(17);
+      text(m_ui.fonts.small, second->x, y, second->w, m_c.text_dim, "no S or P", Align::center);
+      text(m_ui.fonts.small, second->x, y + px(16), second->w, m_c.text_dim, "in HBM", Align::center);
+    }
   }
 
   void draw_l2(const Rect& box, float map_height) {
@@ -235,7 +245,7 @@ class StageDrawing {
   /// Where the port of an SM is: towards the sides, so that the link to all SMs has room for its numbers.
   float port_x(const Rect& sms, int sm) const {
     const float count = static_cast<float>(m_scene.sms.size());
-    const float middle = (static_cast<float>(sm) + 0.5f) / count;
+    const float middle = count == 1 ? 0.25f : (static_cast<float>(sm) + 0.5f) / count;
     return sms.x + sms.w * (0.5f + (middle - 0.5f) * 1.68f);
   }
   float hbm_lane(const Rect& sms, int sm) const {
@@ -254,11 +264,13 @@ class StageDrawing {
     text(m_ui.fonts.small, x, hbm.bottom() + px(7), w, m_c.text, use(m_scene.hbm));
     text(m_ui.fonts.small, x, l2.bottom() + px(7), w, m_c.text, use(m_scene.l2));
     const Machine& machine = m_trace.machine();
+    if (m_level >= kWholeGpu) return;
     const double port = machine.l2_bytes_per_clk_per_sm.value * machine.sm_clock_mhz.value / 1e3;
     for (const SmView& sm : m_scene.sms) pipe(port_x(sms, sm.sm), l2.bottom(), sms.y, port, 0, m_c.of(Reason::l2));
   }
 
   void draw_tiles_in_flight(const Rect& hbm, const Rect& l2, const Rect& sms) {
+    if (m_level >= kWholeGpu) return;  // too many to tell apart: the fill of the links says how many bytes they are
     const float size = px(9);
     for (const TileInFlight& tile : m_scene.in_flight) {
       const float port = port_x(sms, tile.sm) + (static_cast<float>(tile.slot % 2) - 0.5f) * px(11);
@@ -281,11 +293,50 @@ class StageDrawing {
   }
 
   void draw_sms(const Rect& area) {
+    if (m_level >= kWholeGpu) return draw_gpu(area);
     const float gap = px(8);
     const float count = static_cast<float>(m_scene.sms.size());
     const float w = (area.w - gap * (count - 1)) / count;
     for (const SmView& sm : m_scene.sms)
       draw_sm({area.x + static_cast<float>(sm.sm) * (w + gap), area.y, w, area.h}, sm);
+  }
+
+  /// Every SM as a cell, its slots as stripes in the colour of what they do or wait for.
+  void draw_gpu(const Rect& box) {
+    fill(m_list, box, m_c.box, px(4));
+    outline(m_list, box, m_c.of(Reason::smem), px(4), px(1.5f));
+    const auto num_sms = static_cast<int>(m_trace.machine().num_sms.value);
+    const float x = box.x + px(7), w = box.w - px(14);
+    const float label = text(m_ui.fonts.bold, x, box.y + px(3), w, m_c.text, std::to_string(num_sms) + " SMs");
+    const GridProgress& grid = m_scene.grid;
+    const std::string waves = m_scene.kernel < 0
+                                  ? (m_scene.finished ? "all CTAs done" : "between kernels")
+                                  : "wave " + std::to_string(grid.wave) + " of " + std::to_string(grid.waves) + ", " +
+                                        grouped(grid.done) + " of " + grouped(grid.ctas) + " CTAs done";
+    text(m_ui.fonts.small, x + label + px(8), box.y + px(5), w - label - px(8), m_c.text_dim, waves, Align::right);
+    const Rect area = {x, box.y + px(25), w, box.bottom() - box.y - px(33)};
+    if (num_sms < 1 || area.empty()) return;
+    const float aspect = area.w / area.h;
+    const int across = std::max(1, static_cast<int>(std::ceil(std::sqrt(static_cast<float>(num_sms) * aspect))));
+    const int down = (num_sms + across - 1) / across;
+    const float cell_w = area.w / static_cast<float>(across), cell_h = area.h / static_cast<float>(down);
+    const float gap = std::max(1.0f, px(2));
+    for (int sm = 0; sm < num_sms; ++sm) {
+      const Rect cell = {area.x + static_cast<float>(sm % across) * cell_w, area.y + static_cast<float>(sm / across) * cell_h,
+                         cell_w - gap, cell_h - gap};
+      fill(m_list, cell, m_c.of(Reason::idle));
+      for (int slot = 0; slot < m_scene.slots_per_sm; ++slot) {
+        const SlotCell& now = m_scene.slots[static_cast<std::size_t>(sm * m_scene.slots_per_sm + slot)];
+        if (!now.busy) continue;
+        const float stripe = cell.h / static_cast<float>(m_scene.slots_per_sm);
+        const Rect part = {cell.x, cell.y + static_cast<float>(slot) * stripe, cell.w, std::max(1.0f, stripe - 1)};
+        fill(m_list, part, m_c.of(now.reason));
+        // What it moves, as a chip of the tensor's colour.
+        if ((now.op == Op::load || now.op == Op::store) && part.h >= px(4))
+          fill(m_list, {part.x + part.w * 0.3f, part.y + part.h * 0.2f, part.w * 0.4f, part.h * 0.6f},
+               m_c.of(now.tensor), px(1));
+      }
+    }
   }
 
   void draw_sm(const Rect& box, const SmView& sm) {
@@ -298,15 +349,32 @@ class StageDrawing {
       text(m_ui.fonts.small, x, y + px(2), w, m_c.text_dim, "idle", Align::right);
       return;
     }
+    const auto name = [](const CtaView& cta) {
+      return "CTA " + grouped(cta.cta) + ", head " + std::to_string(cta.head + 1);
+    };
+    if (m_level == 0 && sm.ctas.size() > 1) {  // both CTAs, side by side
+      const float half = (w - px(16)) / 2;
+      y += px(20);
+      for (std::size_t n = 0; n < 2; ++n) {
+        const float left = x + static_cast<float>(n) * (half + px(16));
+        text(m_ui.fonts.small, left, y, half, m_c.text_dim, name(sm.ctas[n]));
+        one_cta(left, y + px(17), half, sm.ctas[n]);
+      }
+      fill(m_list, {x + half + px(8), y, 1, box.bottom() - y - px(8)}, m_c.line);
+      if (sm.ctas.size() > 2)
+        text(m_ui.fonts.small, x + label, box.y + px(5), w - label, m_c.text_dim,
+             "and " + std::to_string(sm.ctas.size() - 2) + " more", Align::right);
+      return;
+    }
     const CtaView& cta = sm.ctas.front();
-    text(m_ui.fonts.small, x + label + px(6), y + px(2), w - label - px(6), m_c.text_dim,
-         "CTA " + grouped(cta.cta) + ", head " + std::to_string(cta.head + 1), Align::right);
-    y += px(20);
-    operation(x, y, w, cta);
-    y += px(23);
-    y = held_tiles(x, y, w, cta);
-    registers(x, y, w, cta);
+    text(m_ui.fonts.small, x + label + px(6), y + px(2), w - label - px(6), m_c.text_dim, name(cta), Align::right);
+    one_cta(x, y + px(20), w, cta);
     others({x, box.bottom() - px(20), w, px(16)}, sm);
+  }
+
+  void one_cta(float x, float y, float w, const CtaView& cta) {
+    operation(x, y, w, cta);
+    registers(x, held_tiles(x, y + px(23), w, cta), w, cta);
   }
 
   void operation(float x, float y, float w, const CtaView& cta) {
@@ -441,15 +509,18 @@ class StageDrawing {
   const char* m_name;
   const StageTrace& m_trace;
   const Scene& m_scene;
+  const std::vector<Tensor>& m_order;
+  const int m_level;
   MapLayout m_layout;
   float m_maps_top = 0;
 };
 
 }  // namespace
 
-void stage_panel(const Ui& ui, const Rect& area, const char* name, const StageTrace& trace, const Scene& scene) {
+void stage_panel(const Ui& ui, const Rect& area, const char* name, const StageTrace& trace, const Scene& scene,
+                 const std::vector<Tensor>& order, int level) {
   ImDrawList* list = begin_panel(ui, name, area, false);
-  StageDrawing(ui, list, area, name, trace, scene).draw();
+  StageDrawing(ui, list, area, name, trace, scene, order, level).draw();
   end_panel();
 }
 

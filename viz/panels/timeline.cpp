@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
+#include "viz/core/link_use.h"
 #include "viz/core/text.h"
 #include "viz/panels/panels.h"
 
@@ -58,13 +60,23 @@ bool icon_button(const Ui& ui, const char* id, Icon icon, const char* tip) {
   return pressed;
 }
 
+/// The part of the run that is shown, and where it is drawn.
+struct Window {
+  Rect area;
+  double begin = 0, end = 1;  // picoseconds
+  float x_of(double t) const { return area.x + area.w * static_cast<float>((t - begin) / (end - begin)); }
+  double t_at(float x) const { return begin + (end - begin) * static_cast<double>((x - area.x) / area.w); }
+};
+
 /// One slot as a row of pixels, each in the colour of the reason that takes most of it.
-void slot_row(const Ui& ui, ImDrawList* list, const Rect& row, const StageTrace& trace, const SlotTrack& track,
-              Picoseconds duration) {
+void slot_row(const Ui& ui, ImDrawList* list, const Window& window, float y, float h, const StageTrace& trace,
+              const SlotTrack& track) {
+  const Rect row = {window.area.x, y, window.area.w, h};
   fill(list, row, ui.colors->of(Reason::idle));
   const int columns = std::max(1, static_cast<int>(row.w));
-  const double per_column = static_cast<double>(duration) / columns;
-  std::size_t n = track.first;
+  const double per_column = (window.end - window.begin) / columns;
+  const OpSpan* first = trace.last_begun(track, static_cast<Picoseconds>(window.begin));
+  std::size_t n = first ? static_cast<std::size_t>(first - trace.spans().data()) : track.first;
   int run_begin = 0;
   Color run_color = 0;
   const auto flush = [&](int end) {
@@ -73,7 +85,7 @@ void slot_row(const Ui& ui, ImDrawList* list, const Rect& row, const StageTrace&
     run_begin = end;
   };
   for (int column = 0; column < columns; ++column) {
-    const double from = column * per_column, to = from + per_column;
+    const double from = window.begin + column * per_column, to = from + per_column;
     std::array<double, kNumReasons> share = {};
     for (; n < track.last; ++n) {
       const OpSpan& span = trace.spans()[n];
@@ -94,11 +106,42 @@ void slot_row(const Ui& ui, ImDrawList* list, const Rect& row, const StageTrace&
   flush(columns);
 }
 
+/// A link as a strip whose filled height is use.
+void link_row(const Ui& ui, ImDrawList* list, const Window& window, float y, float h, const std::vector<float>& use,
+              Color color) {
+  fill(list, {window.area.x, y, window.area.w, h}, mixed(color, ui.colors->panel, 0.12));
+  for (std::size_t n = 0; n < use.size();) {
+    std::size_t next = n + 1;  // equal neighbours in one rectangle
+    while (next < use.size() && std::fabs(use[next] - use[n]) * h < 0.25f) ++next;
+    const float filled = h * use[n];
+    if (filled > 0.2f)
+      fill(list, {window.area.x + static_cast<float>(n), y + h - filled, static_cast<float>(next - n), filled}, color);
+    n = next;
+  }
+}
+
+/// Spans wide enough to read say what they do.
+void slot_labels(const Ui& ui, ImDrawList* list, const Window& window, float y, float h, const StageTrace& trace,
+                 const SlotTrack& track) {
+  if (h < ui.px(13)) return;
+  const OpSpan* first = trace.last_begun(track, static_cast<Picoseconds>(window.begin));
+  for (std::size_t n = first ? static_cast<std::size_t>(first - trace.spans().data()) : track.first; n < track.last;
+       ++n) {
+    const OpSpan& span = trace.spans()[n];
+    if (static_cast<double>(span.begin) > window.end) break;
+    const float from = std::max(window.area.x, window.x_of(static_cast<double>(span.begin)));
+    const float to = std::min(window.area.right(), window.x_of(static_cast<double>(span.end)));
+    if (to - from < ui.px(38)) continue;
+    draw_text(ui, list, ui.fonts.small, from + ui.px(3), y + (h - ui.px(16)) / 2, to - from - ui.px(6),
+              ui.colors->ink_on(ui.colors->of(span.reason)), what_happens(trace, span), Align::center);
+  }
+}
+
 /// A round number of picoseconds that gives at most `marks` marks.
-double mark_distance(Picoseconds duration, int marks) {
-  double distance = std::pow(10.0, std::floor(std::log10(static_cast<double>(duration) / marks)));
+double mark_distance(double length, int marks) {
+  double distance = std::pow(10.0, std::floor(std::log10(length / marks)));
   for (double factor : {1.0, 2.0, 5.0, 10.0})
-    if (static_cast<double>(duration) / (distance * factor) <= marks) return distance * factor;
+    if (length / (distance * factor) <= marks) return distance * factor;
   return distance * 10;
 }
 
@@ -123,78 +166,144 @@ void legend(const Ui& ui, ImDrawList* list, float right, float y, const Results&
   }
 }
 
+/// What the span under the mouse is.
+void span_tip(const StageTrace& trace, const SlotTrack& track, double t) {
+  const OpSpan* span = trace.span_at(track, static_cast<Picoseconds>(t));
+  if (!span) return;
+  std::string text = what_happens(trace, *span) + "\n" + name_of(span->reason) + ": " +
+                     time_text(static_cast<double>(span->end - span->begin) / 1e6) + ", from " +
+                     time_text(static_cast<double>(span->begin) / 1e6) + "\nSM " + std::to_string(span->sm) + ", CTA " +
+                     grouped(span->cta);
+  if (span->op.bytes > 0) text += ", " + size_text(static_cast<double>(span->op.bytes));
+  if (span->hbm_bytes > 0) text += ", of it " + size_text(static_cast<double>(span->hbm_bytes)) + " from HBM";
+  ImGui::SetTooltip("%s", text.c_str());
+}
+
+/// Wheel: closer and farther around the mouse; Shift+wheel, a sideways wheel and a drag with the right button: along.
+void zoom_and_pan(const Window& window, TimeWindow& shown, double duration) {
+  const ImGuiIO& io = ImGui::GetIO();
+  const double around = window.t_at(io.MousePos.x) / duration, width = shown.end - shown.begin;
+  const float sideways = io.MouseWheelH + (io.KeyShift ? io.MouseWheel : 0);
+  if (sideways != 0)
+    shown = panned(shown, -0.1 * width * static_cast<double>(sideways));
+  else if (io.MouseWheel != 0)
+    shown = zoomed(shown, std::pow(0.8, static_cast<double>(io.MouseWheel)), around);
+  if (io.MouseDown[1] && io.MouseDelta.x != 0)
+    shown = panned(shown, -width * static_cast<double>(io.MouseDelta.x / window.area.w));
+}
+
 }  // namespace
 
-void timeline_panel(const Ui& ui, const Rect& area, AppState& state, const Results& results) {
+std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& state, const Results& results,
+                                     const std::array<std::optional<double>, 2>& recorded_us) {
   ImDrawList* list = begin_panel(ui, "timeline", area);
   const Palette& c = *ui.colors;
-  const Picoseconds duration = results.duration;
-  const auto press = [&](Command command) { state = apply(command, state, results); };
-
-  if (icon_button(ui, "##stall-", Icon::previous_stall, "previous stall of SM 0  (B)")) press(Command::previous_stall);
-  if (icon_button(ui, "##back", Icon::step_back, "step back  (←)")) press(Command::step_back);
-  if (icon_button(ui, "##play", state.playback.playing ? Icon::pause : Icon::play, "play or pause  (Space)"))
-    press(Command::play_pause);
-  if (icon_button(ui, "##forward", Icon::step_forward, "step  (→)")) press(Command::step_forward);
-  if (icon_button(ui, "##stall+", Icon::next_stall, "next stall of SM 0  (N)")) press(Command::next_stall);
+  const auto duration = static_cast<double>(results.duration);
+  std::optional<Action> pressed;
+  const auto button = [&](const char* id, Icon icon, Command command) {
+    if (icon_button(ui, id, icon, tip_of(command).c_str())) pressed = Action(command);
+  };
+  button("##stall-", Icon::previous_stall, Command::previous_stall);
+  button("##back", Icon::step_back, Command::step_back);
+  button("##play", state.playback.playing ? Icon::pause : Icon::play, Command::play_pause);
+  button("##forward", Icon::step_forward, Command::step_forward);
+  button("##stall+", Icon::next_stall, Command::next_stall);
   ImGui::SameLine(0, ui.px(14));
-  if (icon_button(ui, "##slower", Icon::slower, "slower  (↓)")) press(Command::slower);
-  if (icon_button(ui, "##faster", Icon::faster, "faster  (↑)")) press(Command::faster);
+  button("##slower", Icon::slower, Command::slower);
+  button("##faster", Icon::faster, Command::faster);
   const ImVec2 at = ImGui::GetCursorScreenPos();
-  const double us = static_cast<double>(state.playback.t) / 1e6, all = static_cast<double>(duration) / 1e6;
   char clock[96];
-  std::snprintf(clock, sizeof clock, "%.3f of %.3f µs", us, all);
+  std::snprintf(clock, sizeof clock, "%.3f of %.3f µs", static_cast<double>(state.playback.t) / 1e6, duration / 1e6);
   float x = at.x + ui.px(10);
   x += draw_text(ui, list, ui.fonts.bold, x, at.y + ui.px(3), ui.px(260), c.text, clock) + ui.px(14);
-  const std::string speed = "1 s shows " + time_text(pace(state.playback, duration) / 1e6);
-  draw_text(ui, list, ui.fonts.small, x, at.y + ui.px(5), ui.px(180), c.text_dim, speed);
+  std::string pace_text = "1 s shows " + time_text(pace(state.playback, results.duration) / 1e6);
+  if (state.timeline.end - state.timeline.begin < 1)
+    pace_text += ", zoomed " + three_digits(1 / (state.timeline.end - state.timeline.begin)) + " ×";
+  draw_text(ui, list, ui.fonts.small, x, at.y + ui.px(5), ui.px(230), c.text_dim, pace_text);
   legend(ui, list, area.right() - ui.px(12), at.y + ui.px(5), results);
 
-  // Rows: the slots of SM 0, algorithm by algorithm, over one axis of time.
+  // Algorithm by algorithm over one axis of time: the links' use, then the slots of SM 0.
   const float label_w = ui.px(104);
   const Rect rows = {area.x + label_w, area.y + ui.px(40), area.w - label_w - ui.px(14),
                      area.h - ui.px(40) - ui.px(20)};
-  if (duration <= 0 || rows.empty()) return end_panel();
-  const float half = rows.h / 2;
+  if (results.duration <= 0 || rows.empty()) {
+    end_panel();
+    return pressed;
+  }
+  Window window{rows, state.timeline.begin * duration, state.timeline.end * duration};
+  const float half = rows.h / 2, mouse_y = ImGui::GetIO().MousePos.y;
+  const SlotTrack* hovered = nullptr;
+  const StageTrace* hovered_trace = nullptr;
   for (std::size_t which = 0; which < 2; ++which) {
     const float top = rows.y + static_cast<float>(which) * half;
     const auto& stage = results.stage[which];
     if (!stage) continue;
-    draw_text(ui, list, ui.fonts.small, area.x + ui.px(10), top + (half - ui.px(4)) / 2 - ui.px(8), label_w - ui.px(14),
-              c.text, stage->schedule().algorithm());
+    draw_text(ui, list, ui.fonts.small, area.x + ui.px(10), top - ui.px(1), label_w - ui.px(14), c.text,
+              stage->schedule().algorithm());
+    const LinkUse use = link_use(*stage, window.begin, window.end, static_cast<int>(rows.w));
+    const float link_h = std::max(2.0f, std::floor(half * 0.18f));
+    link_row(ui, list, window, top, link_h, use.hbm, c.of(Reason::hbm));
+    link_row(ui, list, window, top + link_h + 1, link_h, use.l2, c.of(Reason::l2));
     std::vector<const SlotTrack*> slots;
     for (const SlotTrack& track : stage->tracks())
       if (track.sm == 0) slots.push_back(&track);
-    const float slot_h = (half - ui.px(4)) / static_cast<float>(std::max<std::size_t>(1, slots.size()));
-    for (std::size_t n = 0; n < slots.size(); ++n)
-      slot_row(ui, list, {rows.x, top + static_cast<float>(n) * slot_h, rows.w, std::max(1.0f, slot_h - 1)}, *stage,
-               *slots[n], duration);
+    const float slots_top = top + 2 * link_h + 3;
+    const float slot_h = (half - ui.px(4) - 2 * link_h - 3) / static_cast<float>(std::max<std::size_t>(1, slots.size()));
+    for (std::size_t n = 0; n < slots.size(); ++n) {
+      const float y = slots_top + static_cast<float>(n) * slot_h, h = std::max(1.0f, slot_h - 1);
+      slot_row(ui, list, window, y, h, *stage, *slots[n]);
+      slot_labels(ui, list, window, y, h, *stage, *slots[n]);
+      if (mouse_y >= y && mouse_y < y + slot_h) {
+        hovered = slots[n];
+        hovered_trace = stage.get();
+      }
+    }
+    if (!slots.empty())
+      draw_text(ui, list, ui.fonts.small, area.x + ui.px(10), top + ui.px(14), label_w - ui.px(14), c.text_dim,
+                half > ui.px(30) ? "HBM, L2, SM 0" : "");
+    if (recorded_us[which]) {
+      const float mx = window.x_of(*recorded_us[which] * 1e6);
+      const std::string text = "measured " + time_text(*recorded_us[which]);
+      const bool inside = mx >= rows.x && mx <= rows.right();
+      if (inside) fill(list, {mx - ui.px(1), top, ui.px(2), half - ui.px(3)}, c.warning);
+      const float w = text_width(ui.fonts.small, text) + ui.px(12);
+      if (inside || mx > rows.right()) {
+        const float tx = inside ? std::min(mx + ui.px(4), rows.right() - w) : rows.right() - w;
+        fill(list, {tx, slots_top, w, ui.px(16)}, with_alpha(c.panel, 0.85), ui.px(2));
+        draw_text(ui, list, ui.fonts.small, tx + ui.px(3), slots_top, w, c.warning, inside ? text : text + " →");
+      }
+    }
   }
-  const double marks = mark_distance(duration, 12);
-  for (double t = 0; t <= static_cast<double>(duration) + 1; t += marks) {
-    const float mx = rows.x + rows.w * static_cast<float>(t / static_cast<double>(duration));
+  const double marks = mark_distance(window.end - window.begin, 12);
+  for (double t = std::ceil(window.begin / marks) * marks; t <= window.end * (1 + 1e-9); t += marks) {
+    const float mx = window.x_of(t);
     fill(list, {mx, rows.bottom() - ui.px(2), 1, ui.px(4)}, c.text_dim);
-    const float w = ui.px(60);
+    const float w = ui.px(64);
     if (mx + w / 2 < area.right())
       draw_text(ui, list, ui.fonts.small, mx - w / 2, rows.bottom() + ui.px(2), w, c.text_dim, time_text(t / 1e6),
                 Align::center);
   }
-  draw_text(ui, list, ui.fonts.small, area.x + ui.px(10), rows.bottom() + ui.px(2), label_w, c.text_dim, "SM 0");
 
   ImGui::SetCursorScreenPos({rows.x, rows.y});
   ImGui::InvisibleButton("##scrub", {rows.w, rows.h});
+  const bool over = ImGui::IsItemHovered();
   if (ImGui::IsItemActive()) {
-    const double share = (ImGui::GetIO().MousePos.x - rows.x) / rows.w;
+    const double t = std::clamp(window.t_at(ImGui::GetIO().MousePos.x), 0.0, duration);
     state.playback.playing = false;
-    state.playback =
-        scrub(state.playback, std::llround(std::clamp(share, 0.0, 1.0) * static_cast<double>(duration)), duration);
+    state.playback = scrub(state.playback, std::llround(t), results.duration);
+  } else if (over) {
+    zoom_and_pan(window, state.timeline, duration);
+    if (hovered) span_tip(*hovered_trace, *hovered, window.t_at(ImGui::GetIO().MousePos.x));
+    if (ImGui::IsMouseDoubleClicked(1)) state.timeline = {};
   }
-  const float now =
-      rows.x + rows.w * static_cast<float>(static_cast<double>(state.playback.t) / static_cast<double>(duration));
-  fill(list, {now - ui.px(1), rows.y - ui.px(5), ui.px(2), rows.h + ui.px(7)}, c.accent);
-  list->AddTriangleFilled({now - ui.px(5), rows.y - ui.px(8)}, {now + ui.px(5), rows.y - ui.px(8)},
-                          {now, rows.y - ui.px(1)}, c.accent);
+  const float now = window.x_of(static_cast<double>(state.playback.t));
+  if (now >= rows.x - 1 && now <= rows.right() + 1) {
+    fill(list, {now - ui.px(1), rows.y - ui.px(5), ui.px(2), rows.h + ui.px(7)}, c.accent);
+    list->AddTriangleFilled({now - ui.px(5), rows.y - ui.px(8)}, {now + ui.px(5), rows.y - ui.px(8)},
+                            {now, rows.y - ui.px(1)}, c.accent);
+  }
   end_panel();
+  return pressed;
 }
 
 }  // namespace flashscope::viz

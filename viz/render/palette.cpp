@@ -1,6 +1,7 @@
 #include "viz/render/palette.h"
 
 #include <cmath>
+#include <string>
 
 namespace flashscope::viz {
 
@@ -22,6 +23,24 @@ double lightness(Color color) {
   return y > 0.008856 ? 116 * std::cbrt(y) - 16 : 903.3 * y;
 }
 
+namespace {
+
+/// Tensors that the lists below do not name: a gradient has its tensor's colour, half-way to the ink; others are grey.
+Palette complete(Palette p) {
+  for (int t = 0; t < kNumTensors; ++t) {
+    Color& color = p.tensors[static_cast<std::size_t>(t)];
+    if (color != 0) continue;
+    const std::string name = name_of(static_cast<Tensor>(t));
+    color = p.text_dim;
+    for (int base = 0; base < t; ++base)
+      if (name == std::string("d") + name_of(static_cast<Tensor>(base)))
+        color = mixed(p.tensors[static_cast<std::size_t>(base)], p.text, 0.55);
+  }
+  return p;
+}
+
+}  // namespace
+
 const Palette& palette(Theme theme) {
   // Tensors in the order Q K V S P O LSE M L dO dQ dK dV dP dS D: a gradient has the colour of its tensor. Reasons in the order hbm l2 smem tensor fma exp barrier launch idle.
   static const Palette light = {rgb(0xE9ECF0),
@@ -34,6 +53,8 @@ const Palette& palette(Theme theme) {
                                 rgb(0x14181E),
                                 rgb(0x1B7F3B),
                                 rgb(0x9A4B00),
+                                rgb(0x5B3A8C),
+                                rgb(0x00838F),
                                 {rgb(0x00559F), rgb(0xBE3F16), rgb(0x068D6F), rgb(0xEA8815), rgb(0xDFCE3F),
                                  rgb(0xD163B9), rgb(0x363C43), rgb(0x363C43), rgb(0x363C43), rgb(0xD163B9),
                                  rgb(0x00559F), rgb(0xBE3F16), rgb(0x068D6F), rgb(0xDFCE3F), rgb(0xEA8815),
@@ -50,13 +71,50 @@ const Palette& palette(Theme theme) {
                                rgb(0xFFFFFF),
                                rgb(0x5FD38A),
                                rgb(0xFFB454),
+                               rgb(0xA483EE),
+                               rgb(0x4DD0E1),
                                {rgb(0x007AD1), rgb(0xF06031), rgb(0x07B992), rgb(0xFFB872), rgb(0xF1F096),
                                 rgb(0xE99CE0), rgb(0xF2F7FC), rgb(0xF2F7FC), rgb(0xF2F7FC), rgb(0xE99CE0),
                                 rgb(0x007AD1), rgb(0xF06031), rgb(0x07B992), rgb(0xF1F096), rgb(0xFFB872),
                                 rgb(0xF2F7FC)},
                                {rgb(0xDC2D4B), rgb(0x989078), rgb(0xAD93E3), rgb(0xC5F0D0), rgb(0x9AE174),
                                 rgb(0x16CBE2), rgb(0x5C646D), rgb(0x454A4F), rgb(0x2E3133)}};
-  return theme == Theme::dark ? dark : light;
+  // The safe ones keep at least 25 units of CIE Lab between any two tensors and 11 between any two reasons for normal,
+  // protanopic, deuteranopic and tritanopic eyes; found by search.
+  static const Palette light_safe = {rgb(0xE9ECF0),
+                                     rgb(0xF7F8FA),
+                                     rgb(0xFFFFFF),
+                                     rgb(0x14181E),
+                                     rgb(0x59626E),
+                                     rgb(0xC6CCD4),
+                                     rgb(0xDDE2E8),
+                                     rgb(0x14181E),
+                                     rgb(0x0B6E99),
+                                     rgb(0x8A4B00),
+                                     rgb(0x1F3A93),
+                                     rgb(0xD55E00),
+                                     {rgb(0x283E73), rgb(0xC30E00), rgb(0x00936C), rgb(0xE0B707), rgb(0xC9E890),
+                                      rgb(0xF95CEF), rgb(0x363C43), rgb(0x363C43), rgb(0x363C43)},
+                                     {rgb(0x971348), rgb(0x5E6900), rgb(0xB747D4), rgb(0xC2E4B5), rgb(0x8CBCE8),
+                                      rgb(0x0090B8), rgb(0xA2AAB2), rgb(0xC9CCD0), rgb(0xF1F3F6)}};
+  static const Palette dark_safe = {rgb(0x0D1014),
+                                    rgb(0x171B21),
+                                    rgb(0x1E232B),
+                                    rgb(0xECEFF3),
+                                    rgb(0x9AA4B1),
+                                    rgb(0x3A424D),
+                                    rgb(0x2C333D),
+                                    rgb(0xFFFFFF),
+                                    rgb(0x6EC6E8),
+                                    rgb(0xFFB454),
+                                    rgb(0x3F8FD9),
+                                    rgb(0xF5C242),
+                                    {rgb(0x1D6EE0), rgb(0xDD6A36), rgb(0x02BC8C), rgb(0xE6C426), rgb(0xE4F48F),
+                                     rgb(0xFF89EA), rgb(0xF2F7FC), rgb(0xF2F7FC), rgb(0xF2F7FC)},
+                                    {rgb(0xF5564E), rgb(0x3F78C8), rgb(0xB892FF), rgb(0xCDF99D), rgb(0x9FD3F7),
+                                     rgb(0x2FC7C0), rgb(0x5C636B), rgb(0x3F4449), rgb(0x262829)}};
+  static const Palette completed[] = {complete(light), complete(dark), complete(light_safe), complete(dark_safe)};
+  return completed[static_cast<std::size_t>(theme)];
 }
 
 }  // namespace flashscope::viz

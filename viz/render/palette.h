@@ -11,6 +11,7 @@
 #include "sim/schedule/op.h"
 #include "sim/trace/trace.h"
 #include "viz/core/app_state.h"
+#include "viz/core/figure.h"
 
 namespace flashscope::viz {
 
@@ -33,10 +34,14 @@ struct Palette {
   Color text, text_dim, line, grip;  // line: frames and rules; grip: controls
   Color accent;                      // where the clock stands, what is selected
   Color good, warning;
+  Color left, right;                 // the two algorithms where both stand in one plot
   std::array<Color, kNumTensors> tensors;
   std::array<Color, kNumReasons> reasons;
 
   Color of(Tensor tensor) const { return tensors[static_cast<std::size_t>(tensor)]; }
+  Color of(Role role) const {
+    return role == Role::left ? left : role == Role::right ? right : role == Role::limit ? text_dim : line;
+  }
   Color of(Reason reason) const { return reasons[static_cast<std::size_t>(reason)]; }
   /// Black or white, whichever reads better on `background`.
   Color ink_on(Color background) const { return lightness(background) > 58 ? rgb(0x101318) : rgb(0xFFFFFF); }

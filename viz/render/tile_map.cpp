@@ -1,6 +1,7 @@
 #include "viz/render/tile_map.h"
 
 #include <algorithm>
+#include <array>
 
 namespace flashscope::viz {
 namespace {
@@ -29,14 +30,32 @@ void draw_as_rects(const Ui& ui, ImDrawList* list, const Rect& area, const TileM
 
 void draw_as_texture(const Ui& ui, ImDrawList* list, const Rect& area, const TileMap& map, MapView view,
                      const std::string& name) {
+  // A texel a tile, but no more than two texels a pixel: beyond that a texel stands for the tile in its middle.
+  const auto stride = [](int tiles, float pixels) {
+    return std::max(1, static_cast<int>(static_cast<float>(tiles) / (2 * std::max(1.0f, pixels))));
+  };
+  const int step_x = stride(map.across, area.w), step_y = stride(map.down, area.h);
+  const int across = (map.across + step_x - 1) / step_x, down = (map.down + step_y - 1) / step_y;
+  // Of the few kinds of cells each colour is mixed once.
+  constexpr int kStates = static_cast<int>(TileState::skipped) + 1;
+  std::array<Color, kStates * 4> colors;
+  for (int state = 0; state < kStates; ++state)
+    for (int l2 = 0; l2 < 4; ++l2) {
+      const TileCell cell{static_cast<TileState>(state), (l2 & 1) != 0, (l2 & 2) != 0};
+      const bool skipped = cell.state == TileState::skipped && view == MapView::state;
+      const Color color = skipped ? with_alpha(ui.colors->text_dim, 0.3) : tile_color(ui, map.tensor, cell, view);
+      colors[static_cast<std::size_t>(state * 4 + l2)] =
+          view == MapView::state && is_moving(cell.state) ? mixed(color, ui.colors->accent, 0.72) : color;
+    }
   std::vector<std::uint32_t> pixels;
-  pixels.reserve(map.cells.size());
-  for (const TileCell& cell : map.cells) {
-    const bool skipped = cell.state == TileState::skipped && view == MapView::state;
-    const Color color = skipped ? with_alpha(ui.colors->text_dim, 0.3) : tile_color(ui, map.tensor, cell, view);
-    pixels.push_back(view == MapView::state && is_moving(cell.state) ? mixed(color, ui.colors->accent, 0.72) : color);
-  }
-  const ImTextureID texture = ui.textures->upload(name, map.across, map.down, pixels);
+  pixels.reserve(static_cast<std::size_t>(across) * down);
+  for (int row = 0; row < down; ++row)
+    for (int col = 0; col < across; ++col) {
+      const TileCell& cell =
+          map.at(std::min(map.down - 1, row * step_y + step_y / 2), std::min(map.across - 1, col * step_x + step_x / 2));
+      pixels.push_back(colors[static_cast<std::size_t>(cell.state) * 4 + cell.in_l2 + 2 * cell.dirty]);
+    }
+  const ImTextureID texture = ui.textures->upload(name, across, down, pixels);
   list->AddImage(texture, {area.x, area.y}, {area.right(), area.bottom()});
 }
 

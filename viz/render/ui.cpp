@@ -87,6 +87,11 @@ void apply_style(const Ui& ui) {
   set(ImGuiCol_FrameBg, c.grip);
   set(ImGuiCol_FrameBgHovered, c.line);
   set(ImGuiCol_FrameBgActive, c.line);
+  set(ImGuiCol_ScrollbarBg, with_alpha(c.panel, 0));
+  set(ImGuiCol_ScrollbarGrab, c.grip);
+  set(ImGuiCol_ScrollbarGrabHovered, c.line);
+  set(ImGuiCol_ScrollbarGrabActive, c.text_dim);
+  set(ImGuiCol_PlotHistogram, mixed(c.text_dim, c.grip, 0.5));
   set(ImGuiCol_SliderGrab, mixed(c.text_dim, c.grip, 0.45));
   set(ImGuiCol_SliderGrabActive, mixed(c.text_dim, c.grip, 0.7));
   set(ImGuiCol_CheckMark, c.accent);
@@ -145,6 +150,16 @@ ImDrawList* begin_panel(const Ui&, const char* name, const Rect& rect, bool inpu
                            ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNav;
   if (!inputs) flags |= ImGuiWindowFlags_NoInputs;
   ImGui::Begin(name, nullptr, flags);
+  return ImGui::GetWindowDrawList();
+}
+
+ImDrawList* begin_scrolling_panel(const Ui&, const char* name, const Rect& rect) {
+  ImGui::SetNextWindowPos({rect.x, rect.y});
+  ImGui::SetNextWindowSize({rect.w, rect.h});
+  ImGui::Begin(name, nullptr,
+               ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoCollapse |
+                   ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
+                   ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNav);
   return ImGui::GetWindowDrawList();
 }
 

@@ -52,6 +52,8 @@ void hatch(ImDrawList* list, const Rect& rect, Color color, float spacing);
 
 /// A window without decoration that fills `rect`; its draw list is for the panel. Always pair with end_panel().
 ImDrawList* begin_panel(const Ui& ui, const char* name, const Rect& rect, bool inputs = true);
+/// The same with a vertical scroll bar where the contents are taller; begin at ImGui's cursor.
+ImDrawList* begin_scrolling_panel(const Ui& ui, const char* name, const Rect& rect);
 void end_panel();
 
 }  // namespace flashscope::viz

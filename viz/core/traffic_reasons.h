@@ -8,13 +8,14 @@
 #include "sim/engine/engine.h"
 #include "sim/schedule/schedule.h"
 
-namespace flashscope {
+namespace flashscope::viz {
 
 /// Tensors that move alike and are explained together, e.g. S and P.
 struct TensorGroup {
-  const char* name;  // "S and P"
+  std::string name;  // "S and P"
   std::vector<Tensor> tensors;
 };
+/// Every tensor is in exactly one group; those without a line of their own stand alone.
 const std::vector<TensorGroup>& tensor_groups();
 
 /// What one run does with a group.
@@ -25,4 +26,4 @@ struct GroupTraffic {
 };
 GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const Prediction& prediction);
 
-}  // namespace flashscope
+}  // namespace flashscope::viz

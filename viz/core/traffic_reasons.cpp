@@ -1,19 +1,19 @@
-#include "viz/cli/traffic_reasons.h"
-
-#include <fmt/format.h>
+#include "viz/core/traffic_reasons.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "viz/cli/table.h"
+#include "viz/core/text.h"
 
-namespace flashscope {
+namespace flashscope::viz {
 namespace {
 
 bool has(const Schedule& schedule, Tensor tensor) {
   const auto& tensors = schedule.tensors();
   return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
 }
+
+std::string bytes(std::int64_t value) { return size_text(static_cast<double>(value)); }
 
 /// "once", "64 times", "32.5 times".
 std::string times_text(double passes) {
@@ -40,7 +40,7 @@ std::string per_tile_text(Tensor tensor, const Schedule& schedule, std::int64_t 
   const std::int64_t tiles = is_query ? tc : tr;
   const std::int64_t group = is_query ? 1 : p.heads / p.kv_heads;
   const std::string owner = is_query ? "key tile (Tc = " + grouped(tc) : "query tile (Tr = " + grouped(tr);
-  const std::string heads = group > 1 ? fmt::format(" of each of the {} heads that share it", group) : "";
+  const std::string heads = group > 1 ? " of each of the " + grouped(group) + " heads that share it" : "";
   if (read <= size) return "";
   if (read == tiles * group * size) return ", once for each " + owner + ")" + heads;
   if (read < tiles * group * size) return ", once for each " + owner + ")" + heads + " that the mask leaves";
@@ -92,8 +92,8 @@ GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const P
   }
 
   const TensorShape shape = shape_of(present.front(), schedule.problem());
-  const std::string product = fmt::format("{} × {} × {} × {} B = {} B", grouped(shape.heads), grouped(shape.rows),
-                                          grouped(shape.cols), shape.element_bytes, grouped(size));
+  const std::string product = grouped(shape.heads) + " × " + grouped(shape.rows) + " × " + grouped(shape.cols) + " × " +
+                              std::to_string(shape.element_bytes) + " B = " + grouped(size) + " B";
   const bool alike = std::all_of(passes.begin(), passes.end(), [&](const std::string& p) { return p == passes[0]; });
   const std::string each = present.size() > 1 ? "Each " : "";
   if (present.size() > 1 && (layout_of(present.front()) == Layout::scores || !alike) && size > 0) {
@@ -111,13 +111,13 @@ GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const P
   // Read once and fetched once needs no further word.
   if (result.sm.read > 0 && (result.sm.read != result.hbm.read || result.sm.write > 0)) {
     const double absorbed = 100.0 * (1 - static_cast<double>(result.hbm.read) / static_cast<double>(result.sm.read));
-    result.sentences.push_back(fmt::format("L2 absorbs {:.1f} % of the {} that the SMs read, {} come from HBM",
-                                           absorbed, decimal_bytes(result.sm.read), decimal_bytes(result.hbm.read)));
+    result.sentences.push_back("L2 absorbs " + grouped_decimal(absorbed, 1) + " % of the " + bytes(result.sm.read) +
+                               " that the SMs read, " + bytes(result.hbm.read) + " come from HBM");
   }
   if (result.sm.write > 0)
-    result.sentences.push_back(fmt::format("Of the {} written, {} reach HBM during the run",
-                                           decimal_bytes(result.sm.write), decimal_bytes(result.hbm.write)));
+    result.sentences.push_back("Of the " + bytes(result.sm.write) + " written, " + bytes(result.hbm.write) +
+                               " reach HBM during the run");
   return result;
 }
 
-}  // namespace flashscope
+}  // namespace flashscope::viz

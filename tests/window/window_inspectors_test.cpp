@@ -1,0 +1,297 @@
+// What the inspectors show: computed from schedule, count, engine and recording, never a second time.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "sim/count/count.h"
+#include "sim/schedule/algorithms.h"
+#include "support.h"
+#include "viz/core/app_state.h"
+#include "viz/core/byte_table.h"
+#include "viz/core/link_use.h"
+#include "viz/core/memory_curve.h"
+#include "viz/core/occupancy_table.h"
+#include "viz/core/roofline.h"
+#include "viz/core/snapshot.h"
+
+using namespace flashscope;
+using namespace flashscope::viz;
+using namespace flashscope::viz::testing;
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Settings small_settings() {
+  Settings s;
+  s.gpu = small_machine().name;
+  s.problem = small_problem();
+  s.tile = {16, 16, 1};
+  return s;
+}
+
+std::array<std::optional<WholeRun>, 2> runs_of(const Settings& s, const Machine& machine) {
+  std::array<std::optional<WholeRun>, 2> runs;
+  for (std::size_t side = 0; side < 2; ++side) {
+    const auto schedule = make_schedule(s.algorithms[side], s.problem, s.tile);
+    runs[side] = WholeRun{kernels::Measured<KernelCount>::of(count(*schedule).total), schedule->closed_form(),
+                          compulsory_bytes(s.problem),
+                          kernels::Measured<Prediction>::of(simulate(*schedule, machine))};
+  }
+  return runs;
+}
+
+RecordingRow recorded(const Settings& s, std::size_t side, const Prediction& p, double factor) {
+  RecordingRow row;
+  row.problem = s.problem;
+  row.algorithm = s.algorithms[side];
+  row.tile = s.tile;
+  row.measured.time_us = kernels::Measured<double>::of(p.time_us() * factor);
+  const auto bytes = [&](std::int64_t n) {
+    return kernels::Measured<std::int64_t>::of(static_cast<std::int64_t>(static_cast<double>(n) * factor));
+  };
+  row.measured.sm_read_bytes = bytes(p.count.sm.sector_read);
+  row.measured.sm_write_bytes = bytes(p.count.sm.sector_write);
+  row.measured.hbm_read_bytes = bytes(p.hbm.read);
+  row.measured.hbm_write_bytes = bytes(p.hbm.write + p.hbm_dirty_bytes);
+  return row;
+}
+
+}  // namespace
+
+TEST_CASE("online softmax: any scores, any tile, the same O as plain softmax, and the last step is the whole row") {
+  for (const SoftmaxExample& example : softmax_examples())
+    for (int bc = 1; bc <= static_cast<int>(example.scores.size()); ++bc) {
+      SoftmaxChoice choice;
+      choice.scores = example.scores;
+      choice.bc = bc;
+      const SoftmaxSteps steps = softmax_steps(choice);
+      CAPTURE(example.name);
+      CAPTURE(bc);
+      CHECK(static_cast<int>(steps.steps.size()) == num_tiles(static_cast<int>(example.scores.size()), bc));
+      CHECK(steps.o == doctest::Approx(steps.reference_o).epsilon(1e-12));
+      for (std::size_t n = 0; n < steps.steps.size(); ++n) {
+        const SoftmaxStep& s = steps.steps[n];
+        CHECK(s.m >= s.m_before);
+        CHECK(s.rescale <= 1);
+        if (n > 0) CHECK(s.l_before == steps.steps[n - 1].l);
+        if (std::isfinite(s.m_before)) CHECK(s.rescale == doctest::Approx(std::exp(s.m_before - s.m)));
+      }
+      CHECK(steps.steps.back().acc / steps.steps.back().l == doctest::Approx(steps.o));
+    }
+}
+
+TEST_CASE("the naive formula overflows in fp16 past 11 and not in fp32; the masked row is 0") {
+  SoftmaxChoice choice;
+  choice.scores = {12, 1};
+  choice.naive = DType::fp16;
+  CHECK(softmax_steps(choice).naive_fails);
+  choice.naive = DType::fp32;
+  CHECK_FALSE(softmax_steps(choice).naive_fails);
+  choice.scores = {100, 1};
+  CHECK(softmax_steps(choice).naive_fails);
+  choice.scores = {-kInf, -kInf};
+  const SoftmaxSteps masked = softmax_steps(choice);
+  CHECK(masked.o == 0);
+  CHECK(masked.lse == -kInf);
+}
+
+TEST_CASE("P05: scores, tiles and steps are clamped before use") {
+  for (double wrong : {std::nan(""), kInf, 1e300, -1e300}) {
+    SoftmaxChoice choice;
+    choice.scores.assign(100, wrong);
+    choice.bc = -5;
+    choice.tiles = 1'000'000;
+    choice = clamp(choice);
+    CHECK(choice.scores.size() == kMostScores);
+    for (double s : choice.scores) CHECK(std::isfinite(s));
+    CHECK(choice == clamp(choice));
+    CHECK_NOTHROW(softmax_steps(choice));
+  }
+  SoftmaxChoice none;
+  none.scores.clear();
+  CHECK_NOTHROW(softmax_steps(none));
+}
+
+TEST_CASE("occupancy: the smallest limit is the engine's, for every algorithm and tile") {
+  const Machine machine = load_machine("nvidia-h200");
+  for (const Algorithm& algorithm : algorithms())
+    for (int side : {16, 64, 128, 256}) {
+      const auto schedule = make_schedule(algorithm.name, small_problem(512, 4), {side, side, 1});
+      const auto rows = occupancy_table(*schedule, machine);
+      REQUIRE(rows.size() == schedule->kernels().size());
+      for (std::size_t k = 0; k < rows.size(); ++k) {
+        const Occupancy whole = occupancy(schedule->kernels()[k].resources, machine);
+        CHECK(rows[k].ctas_per_sm == whole.ctas_per_sm);
+        int least = std::numeric_limits<int>::max(), binding = 0;
+        for (const OccupancyLimit& limit : rows[k].limits) {
+          least = std::min(least, limit.ctas);
+          if (limit.binds) {
+            ++binding;
+            CHECK(limit.name == whole.limit);
+            CHECK(limit.ctas == whole.ctas_per_sm);
+          }
+        }
+        CHECK(least == whole.ctas_per_sm);
+        CHECK(binding == 1);
+        CHECK(rows[k].last_wave > 0);
+        CHECK(rows[k].last_wave <= 1);
+      }
+    }
+}
+
+TEST_CASE("memory: N fits and N + 1 does not; three passes need N² and tiles N") {
+  const Settings s;
+  for (std::size_t side = 0; side < 2; ++side)
+    for (double bytes : {1e9, 16e9}) {
+      const int n = largest_seqlen(s, s.algorithms[side], bytes);
+      CHECK(static_cast<double>(memory_at(s, s.algorithms[side], n)) <= bytes);
+      CHECK(static_cast<double>(memory_at(s, s.algorithms[side], n + 1)) > bytes);
+    }
+  CHECK(largest_seqlen(s, "three_pass", 10) == 0);
+  const double four_times =
+      static_cast<double>(memory_at(s, "three_pass", 65536)) / static_cast<double>(memory_at(s, "three_pass", 32768));
+  CHECK(four_times > 3.9);
+  CHECK(memory_at(s, "flash_v2", 65536) == 2 * memory_at(s, "flash_v2", 32768));
+  const MemoryCurve curve = memory_curve(s, {load_machine("nvidia-h200"), load_machine("nvidia-t4")});
+  REQUIRE(curve.limits.size() == 2);
+  CHECK(curve.limits[0].bytes < curve.limits[1].bytes);
+  CHECK(curve.figure.series.size() == 2);
+}
+
+TEST_CASE("bytes: groups add up to the prediction, at both levels") {
+  const Settings s = small_settings();
+  const auto runs = runs_of(s, small_machine(100'000));
+  const ByteTable table = byte_table(s, runs);
+  REQUIRE_FALSE(table.rows.empty());
+  for (std::size_t side = 0; side < 2; ++side) {
+    std::int64_t sm = 0, hbm = 0;
+    for (const ByteRow& row : table.rows) {
+      sm += row.sm(side);
+      hbm += row.hbm(side);
+    }
+    const Prediction& p = *runs[side]->prediction.value;
+    CHECK(sm == p.count.sm.read + p.count.sm.write);
+    CHECK(hbm == p.hbm.read + p.hbm.write);
+  }
+  CHECK(byte_table(s, {}).rows.empty());
+}
+
+TEST_CASE("every tensor belongs to one group") {
+  for (int t = 0; t < kNumTensors; ++t) {
+    int groups = 0;
+    for (const TensorGroup& group : tensor_groups())
+      for (Tensor tensor : group.tensors) groups += tensor == static_cast<Tensor>(t);
+    CHECK(groups == 1);
+  }
+}
+
+TEST_CASE("roofline: no predicted point is above the roof; measured ones stand where they were measured") {
+  Settings s = small_settings();
+  const Machine machine = small_machine();
+  const auto runs = runs_of(s, machine);
+  Recording recording;
+  recording.machine = machine.name;
+  for (std::size_t side = 0; side < 2; ++side)
+    recording.rows.push_back(recorded(s, side, *runs[side]->prediction.value, 2));
+  const Figure figure = roofline_figure(s, machine, runs, {recording});
+  const double peak = machine.fma_flops_per_clk.value * machine.num_sms.value * machine.sm_clock_mhz.value * 1e6;
+  int predicted = 0, measured = 0;
+  for (const Series& series : figure.series)
+    for (const FigurePoint& point : series.points) {
+      if (series.form == Series::Form::line) continue;
+      CHECK(point.y <= peak * (1 + 1e-9));
+      CHECK(point.y <= machine.hbm_read_gb_per_s.value * 1e9 * point.x * 2.01);  // reads alone are bound by the roof
+      predicted += series.form == Series::Form::predicted_dots;
+      measured += series.form == Series::Form::measured_dots;
+    }
+  CHECK(predicted == 2);
+  CHECK(measured == 2);
+}
+
+TEST_CASE("a sweep in slices: counts first, then times; recorded values are on its points; a dropped one stops") {
+  Settings s = small_settings();
+  s.algorithms = {"flash_v1", "flash_v2"};
+  const std::vector<Machine> machines = {small_machine()};
+  Recording recording;
+  recording.machine = s.gpu;
+  Settings at = s;
+  at.problem = small_problem(300);
+  recording.rows.push_back(recorded(at, 1, *runs_of(at, machines[0])[1]->prediction.value, 1));
+  const std::vector<Recording> recordings = {recording};
+  for (SweepOver over : {SweepOver::br, SweepOver::heads}) {
+    const auto job = make_sweep({s, over}, machines, recordings);
+    double last = -1;
+    const auto wanted = [] { return true; };
+    while (job->step(wanted)) {
+      CHECK(job->progress() >= last);
+      last = job->progress();
+    }
+    const SweepResult result = job->result();
+    for (const auto& side : result.sides)
+      for (const SweepPoint& point : side) {
+        CAPTURE(point.value);
+        CHECK((point.refusal.empty() ? point.time_us.has_value() : !point.time_us.has_value()));
+        if (point.refusal.empty()) CHECK(*point.sm_bytes >= *point.hbm_bytes / 64);
+      }
+  }
+  const std::vector<int> values = sweep_values({s, SweepOver::seqlen}, recordings);
+  CHECK(std::find(values.begin(), values.end(), 300) != values.end());
+  CHECK(std::is_sorted(values.begin(), values.end()));
+  for (SweepShow show : {SweepShow::hbm_bytes, SweepShow::sm_bytes, SweepShow::time, SweepShow::memory}) {
+    SweepResult half;  // nothing timed yet: the figure says nothing wrong
+    half.request = {s, SweepOver::seqlen};
+    for (auto& side : half.sides)
+      for (int value : values) side.push_back({value, "", {}, {}, {}, {}});
+    const Figure figure = sweep_figure(half, show, recordings);
+    int rings = 0;
+    for (const Series& series : figure.series)
+      if (series.form == Series::Form::measured_dots) rings += static_cast<int>(series.points.size());
+    CHECK(rings == (show == SweepShow::memory ? 0 : 1));
+  }
+}
+
+TEST_CASE("validation: errors, summary and order follow from the rows") {
+  Settings s = small_settings();
+  s.problem = small_problem(512, 4);
+  const Machine machine = small_machine();
+  const auto runs = runs_of(s, machine);
+  Recording recording;
+  recording.machine = machine.name;
+  recording.rows.push_back(recorded(s, 0, *runs[0]->prediction.value, 1));
+  recording.rows.push_back(recorded(s, 1, *runs[1]->prediction.value, 2));
+  recording.rows.push_back(recorded(s, 1, *runs[1]->prediction.value, 2));
+  recording.rows.back().algorithm = "nonsense";
+  const std::vector<Machine> machines = {machine};
+  const std::vector<Recording> recordings = {recording};
+  const auto job = make_validation({machine.name}, machines, recordings);
+  while (job->step([] { return true; })) {
+  }
+  const Validation v = job->result();
+  REQUIRE(v.rows.size() == 3);
+  CHECK(v.total == 3);
+  CHECK(*v.rows[0].values[0].error() == doctest::Approx(0).epsilon(1e-6));
+  CHECK(*v.rows[1].values[0].error() == doctest::Approx(-0.5).epsilon(1e-6));
+  CHECK_FALSE(v.rows[2].refusal.empty());
+  const ErrorSummary time = summary_of(v, MeasuredQuantity::time);
+  CHECK(time.rows == 2);
+  CHECK(time.worst == doctest::Approx(0.5).epsilon(1e-6));
+  CHECK(time.mean == doctest::Approx(0.25).epsilon(1e-6));
+  CHECK(by_error(v, MeasuredQuantity::time) == std::vector<std::size_t>{1, 0, 2});
+  CHECK(validation_figure(v, MeasuredQuantity::time).series.back().points.size() == 2);
+  CHECK(make_validation({"unknown"}, machines, recordings)->result().total == 0);
+}
+
+TEST_CASE("the links' use over time carries the bytes that the run moved") {
+  const Machine machine = small_machine(100'000);
+  const auto trace = trace_stage("three_pass", small_problem(), {16, 16, 1}, machine, Start::cold);
+  const auto duration = static_cast<double>(trace->duration());
+  const LinkUse use = link_use(*trace, 0, duration, 500);
+  REQUIRE(use.hbm.size() == 500);
+  for (float share : use.hbm) CHECK((share >= 0 && share <= 1));
+  const LinkUse part = link_use(*trace, duration * 0.5, duration * 0.6, 50);
+  for (std::size_t n = 0; n < part.l2.size(); ++n)
+    CHECK(part.l2[n] == doctest::Approx(use.l2[250 + n]).epsilon(1e-3));
+  CHECK(link_use(*trace, 5, 5, 10).hbm == std::vector<float>(10, 0));
+}

@@ -1,0 +1,99 @@
+#include "viz/core/memory_curve.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "sim/schedule/algorithms.h"
+#include "viz/core/text.h"
+#include "viz/io/json_numbers.h"
+
+namespace flashscope::viz {
+namespace {
+
+/// False where the length is refused: its bytes would not fit in 62 bits.
+bool fits(const Settings& settings, const std::string& algorithm, int seqlen, double bytes) {
+  try {
+    return static_cast<double>(memory_at(settings, algorithm, seqlen)) <= bytes;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+bool is_refused(const Settings& settings, const std::string& algorithm, int seqlen) {
+  try {
+    memory_at(settings, algorithm, seqlen);
+    return false;
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
+}  // namespace
+
+std::int64_t memory_at(const Settings& settings, const std::string& algorithm, int seqlen) {
+  AttentionProblem p = settings.problem;
+  p.seqlen_q = p.seqlen_k = seqlen;
+  return make_schedule(algorithm, p, settings.tile)->peak_memory_bytes();
+}
+
+int largest_seqlen(const Settings& settings, const std::string& algorithm, double bytes) {
+  int low = 0, high = kMaxSeqlen + 1;  // low fits, high does not
+  while (high - low > 1) {
+    const int middle = low + (high - low) / 2;
+    (fits(settings, algorithm, middle, bytes) ? low : high) = middle;
+  }
+  return low;
+}
+
+MemoryCurve memory_curve(const Settings& settings, const std::vector<Machine>& machines) {
+  MemoryCurve curve;
+  Figure& figure = curve.figure;
+  figure.title = "Memory against N";
+  figure.x = {"N, rows and keys", Unit::count, AxisScale::log2, 0, 0};
+  figure.y = {"tensors in global memory", Unit::bytes, AxisScale::log10, 0, 0};
+  for (std::size_t side = 0; side < 2; ++side) {
+    Series line{settings.algorithms[side], side == 0 ? Role::left : Role::right, Series::Form::line, {}};
+    for (int n = 256; n <= 1 << 20; n *= 2) {
+      try {
+        line.points.push_back(
+            {static_cast<double>(n), static_cast<double>(memory_at(settings, settings.algorithms[side], n)), ""});
+      } catch (const std::exception& error) {
+        if (figure.note.empty()) figure.note = error.what();
+        break;
+      }
+    }
+    figure.series.push_back(std::move(line));
+  }
+  for (const Machine& machine : machines) {
+    MemoryLimit limit{machine.title, machine.hbm_bytes.value, {}, {}};
+    for (std::size_t side = 0; side < 2; ++side) {
+      limit.largest[side] = largest_seqlen(settings, settings.algorithms[side], limit.bytes);
+      limit.fits_more[side] = is_refused(settings, settings.algorithms[side], limit.largest[side] + 1);
+    }
+    curve.limits.push_back(limit);
+  }
+  std::stable_sort(curve.limits.begin(), curve.limits.end(),
+                   [](const MemoryLimit& a, const MemoryLimit& b) { return a.bytes < b.bytes; });
+  // GPUs of (nearly) one size share a line.
+  for (std::size_t n = 0; n < curve.limits.size();) {
+    std::string names = curve.limits[n].gpu;
+    std::size_t next = n + 1;
+    for (; next < curve.limits.size() && curve.limits[next].bytes < 1.1 * curve.limits[n].bytes; ++next)
+      names += ", " + curve.limits[next].gpu;
+    figure.guides.push_back({false, curve.limits[next - 1].bytes, names});
+    n = next;
+  }
+  figure.guides.push_back({true, static_cast<double>(settings.problem.seqlen_k), "now " + grouped(settings.problem.seqlen_k)});
+  return curve;
+}
+
+Sheet sheet_of(const MemoryCurve& curve, const Settings& settings) {
+  Sheet sheet{{"gpu", "bytes", "largest_seqlen_" + settings.algorithms[0], "largest_seqlen_" + settings.algorithms[1]},
+              {}};
+  for (const MemoryLimit& limit : curve.limits)
+    sheet.rows.push_back({limit.gpu, number_text(limit.bytes), std::to_string(limit.largest[0]),
+                          std::to_string(limit.largest[1])});
+  return sheet;
+}
+
+}  // namespace flashscope::viz

@@ -1,0 +1,69 @@
+#include "viz/core/roofline.h"
+
+#include <algorithm>
+
+#include "viz/core/text.h"
+
+namespace flashscope::viz {
+namespace {
+
+/// min(bandwidth · intensity, peak) from one side of the plot to the other.
+Series roof(const std::string& name, double bytes_per_s, double peak, double from, double to) {
+  return {name, Role::limit, Series::Form::line,
+          {{from, std::min(peak, bytes_per_s * from), ""}, {peak / bytes_per_s, peak, "ridge"}, {to, peak, ""}}};
+}
+
+std::string flops_text(double flops_per_s) { return three_digits(flops_per_s / 1e12) + " TFLOP/s"; }
+
+}  // namespace
+
+Figure roofline_figure(const Settings& settings, const Machine& machine,
+                       const std::array<std::optional<WholeRun>, 2>& runs, const std::vector<Recording>& recordings) {
+  Figure figure;
+  figure.title = "Roofline of " + machine.title;
+  figure.x = {"arithmetic intensity, FLOP per HBM byte", Unit::plain, AxisScale::log10, 0, 0};
+  figure.y = {"FLOP/s", Unit::flops_per_s, AxisScale::log10, 0, 0};
+
+  std::vector<Series> points;
+  double least_x = 1, most_x = 1000;
+  const auto place = [&](const std::string& name, Role role, Series::Form form, double flops, double bytes, double us) {
+    if (!(flops > 0 && bytes > 0 && us > 0)) return;
+    const double x = flops / bytes, y = flops / us * 1e6;
+    points.push_back({name, role, form, {{x, y, flops_text(y) + " in " + time_text(us) + ", " + size_text(bytes)}}});
+    least_x = std::min(least_x, x / 2);
+    most_x = std::max(most_x, x * 2);
+  };
+  const auto flops = static_cast<double>(attention_flops(settings.problem));
+  for (std::size_t side = 0; side < 2; ++side) {
+    if (!runs[side]) continue;
+    const std::string& name = settings.algorithms[side];
+    const Role role = side == 0 ? Role::left : Role::right;
+    if (const auto& p = runs[side]->prediction.value)
+      place(name, role, Series::Form::predicted_dots, flops,
+            static_cast<double>(p->hbm.read + p->hbm.write + p->hbm_dirty_bytes), p->time_us());
+    else if (figure.note.empty())
+      figure.note = name + ": " + runs[side]->prediction.reason;
+    for (const Recording& recording : recordings) {
+      if (recording.machine != settings.gpu) continue;
+      const RecordingRow* row = find_row(recording, settings.problem, name, settings.tile, settings.start);
+      if (!row) continue;
+      const kernels::Measurement& m = row->measured;
+      if (m.hbm_read_bytes.value && m.hbm_write_bytes.value && m.time_us.value)
+        place(name + ", measured", role, Series::Form::measured_dots, flops,
+              static_cast<double>(*m.hbm_read_bytes.value + *m.hbm_write_bytes.value), *m.time_us.value);
+    }
+  }
+
+  const double clocks = machine.num_sms.value * machine.sm_clock_mhz.value * 1e6;
+  const double fma = machine.fma_flops_per_clk.value * clocks, tensor = machine.tensor_fp16_flops_per_clk.value * clocks;
+  const double hbm = machine.hbm_read_gb_per_s.value * 1e9;
+  figure.series.push_back(roof("HBM " + bandwidth_text(hbm / 1e9) + ", FMA units " + flops_text(fma), hbm, fma, least_x,
+                               std::max(most_x, 4 * fma / hbm)));
+  if (tensor > 0)
+    figure.series.push_back(
+        roof("tensor cores, fp16 " + flops_text(tensor), hbm, tensor, fma / hbm, std::max(most_x, 4 * tensor / hbm)));
+  for (Series& series : points) figure.series.push_back(std::move(series));
+  return figure;
+}
+
+}  // namespace flashscope::viz

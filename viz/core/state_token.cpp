@@ -1,0 +1,258 @@
+#include "viz/core/state_token.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <vector>
+
+#include "sim/error.h"
+#include "sim/schedule/algorithms.h"
+#include "viz/io/json_numbers.h"
+
+namespace flashscope::viz {
+namespace {
+
+constexpr std::string_view kHead = "fs1";
+
+[[noreturn]] void refuse(const std::string& key, const std::string& text, const std::string& expected) {
+  throw Error(ErrorKind::usage, "state: " + key + "=" + text + " is not " + expected);
+}
+
+std::string escaped(const std::string& text) {
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  std::string result;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                       c == '.' || c == '_' || c == '~';
+    const auto byte = static_cast<unsigned char>(c);
+    result += plain ? std::string(1, c) : std::string{'%', kHex[byte >> 4], kHex[byte & 15]};
+  }
+  return result;
+}
+
+int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+
+std::string unescaped(const std::string& key, const std::string& text) {
+  std::string result;
+  for (std::size_t n = 0; n < text.size(); ++n) {
+    if (text[n] != '%') {
+      result += text[n];
+      continue;
+    }
+    const int high = n + 2 < text.size()  ? hex_digit(text[n + 1]) : -1;
+    const int low = n + 2 < text.size()  ? hex_digit(text[n + 2]) : -1;
+    if (high < 0 || low < 0) refuse(key, text, "text with %XX for what is not a letter, digit or -._~");
+    result += static_cast<char>(high * 16 + low);
+    n += 2;
+  }
+  return result;
+}
+
+double number(const std::string& key, const std::string& text) {
+  if (text == "-inf") return -HUGE_VAL;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool starts = !text.empty() && (text[0] == '-' || text[0] == '.' || (text[0] >= '0' && text[0] <= '9')) &&
+                      text.find_first_of("xX") == std::string::npos;
+  if (!starts || *end != '\0' || !std::isfinite(value)) refuse(key, text, "a number");
+  return value;
+}
+
+std::int64_t integer(const std::string& key, const std::string& text) {
+  const std::size_t first = !text.empty() && text[0] == '-' ? 1 : 0;
+  if (text.size() == first || text.size() > 18 || text.find_first_not_of("0123456789", first) != std::string::npos)
+    refuse(key, text, "a whole number");
+  return std::strtoll(text.c_str(), nullptr, 10);
+}
+
+int small_integer(const std::string& key, const std::string& text) {
+  constexpr std::int64_t kMost = 1 << 30;
+  const std::int64_t value = integer(key, text);
+  return static_cast<int>(value > kMost ? kMost : value < -kMost ? -kMost : value);  // its range follows in clamp()
+}
+
+bool flag(const std::string& key, const std::string& text) {
+  if (text != "0" && text != "1") refuse(key, text, "0 or 1");
+  return text == "1";
+}
+
+/// One field: how it is written and read. `get` gives the text; equal texts are equal values.
+struct Field {
+  std::string key;
+  std::function<std::string(const AppState&)> get;
+  std::function<void(AppState&, const std::string& text)> set;
+};
+
+template <class Reach>
+Field whole(const char* key, Reach reach) {
+  return {key, [reach](const AppState& s) { return std::to_string(reach(const_cast<AppState&>(s))); },
+          [key, reach](AppState& s, const std::string& text) { reach(s) = small_integer(key, text); }};
+}
+template <class Reach>
+Field yes_no(const char* key, Reach reach) {
+  return {key, [reach](const AppState& s) { return std::string(reach(const_cast<AppState&>(s)) ? "1" : "0"); },
+          [key, reach](AppState& s, const std::string& text) { reach(s) = flag(key, text); }};
+}
+template <class Reach>
+Field real(const char* key, Reach reach) {
+  return {key, [reach](const AppState& s) { return number_text(reach(const_cast<AppState&>(s))); },
+          [key, reach](AppState& s, const std::string& text) { reach(s) = number(key, text); }};
+}
+template <class Reach>
+Field words(const char* key, Reach reach) {
+  return {key, [reach](const AppState& s) { return std::string(reach(const_cast<AppState&>(s))); },
+          [reach](AppState& s, const std::string& text) { reach(s) = text; }};
+}
+Field algorithm(const char* key, std::size_t side) {
+  return {key, [side](const AppState& s) { return s.settings.algorithms[side]; },
+          [side](AppState& s, const std::string& text) { s.settings.algorithms[side] = algorithm_named(text).name; }};
+}
+template <class Which, class Reach>
+Field one_of(const char* key, const std::vector<Entry<Which>>& list, Reach reach) {
+  return {key,
+          [&list, reach](const AppState& s) {
+            return std::string(entry_of(list, static_cast<Which>(reach(const_cast<AppState&>(s)))).key);
+          },
+          [key, &list, reach](AppState& s, const std::string& text) {
+            const auto* entry = find_entry(list, text);
+            if (!entry) {
+              std::string names;
+              for (const auto& e : list) names += (names.empty() ? "" : ", ") + std::string(e.key);
+              refuse(key, text, "one of " + names);
+            }
+            reach(s) = static_cast<std::remove_reference_t<decltype(reach(s))>>(entry->which);
+          }};
+}
+
+const std::vector<Field>& looks_fields() {
+  static const std::vector<Field> list = {
+      one_of("theme", themes(), [](AppState& s) -> Theme& { return s.looks.theme; }),
+      whole("size", [](AppState& s) -> int& { return s.looks.percent; }),
+      yes_no("projector", [](AppState& s) -> bool& { return s.looks.projector; }),
+  };
+  return list;
+}
+
+Field scores_field() {
+  return {"scores",
+          [](const AppState& s) {
+            std::string text;
+            for (double score : s.softmax.scores) text += (text.empty() ? "" : "~") + number_text(score);
+            return text;
+          },
+          [](AppState& s, const std::string& text) {
+            s.softmax.scores.clear();
+            for (std::size_t at = 0; at <= text.size();) {
+              const std::size_t end = std::min(text.find('~', at), text.size());
+              s.softmax.scores.push_back(number("scores", text.substr(at, end - at)));
+              at = end + 1;
+            }
+          }};
+}
+
+const std::vector<Field>& fields() {
+  static const std::vector<Field> list = [] {
+    std::vector<Field> all = {
+        one_of("view", views(), [](AppState& s) -> View& { return s.view; }),
+        one_of("show", inspectors(), [](AppState& s) -> Inspector& { return s.inspector; }),
+        algorithm("left", 0),
+        algorithm("right", 1),
+        whole("batch", [](AppState& s) -> int& { return s.settings.problem.batch; }),
+        whole("heads", [](AppState& s) -> int& { return s.settings.problem.heads; }),
+        whole("kv-heads", [](AppState& s) -> int& { return s.settings.problem.kv_heads; }),
+        whole("seqlen-q", [](AppState& s) -> int& { return s.settings.problem.seqlen_q; }),
+        whole("seqlen-k", [](AppState& s) -> int& { return s.settings.problem.seqlen_k; }),
+        whole("head-dim", [](AppState& s) -> int& { return s.settings.problem.head_dim; }),
+        {"dtype", [](const AppState& s) { return std::string(name_of(s.settings.problem.dtype)); },
+         [](AppState& s, const std::string& text) { s.settings.problem.dtype = dtype_from_name(text); }},
+        yes_no("causal", [](AppState& s) -> bool& { return s.settings.problem.causal; }),
+        whole("window-left", [](AppState& s) -> int& { return s.settings.problem.window_left; }),
+        whole("window-right", [](AppState& s) -> int& { return s.settings.problem.window_right; }),
+        real("scale", [](AppState& s) -> double& { return s.settings.problem.softmax_scale; }),
+        whole("br", [](AppState& s) -> int& { return s.settings.tile.br; }),
+        whole("bc", [](AppState& s) -> int& { return s.settings.tile.bc; }),
+        whole("stages", [](AppState& s) -> int& { return s.settings.tile.stages; }),
+        words("gpu", [](AppState& s) -> std::string& { return s.settings.gpu; }),
+        {"start", [](const AppState& s) { return std::string(name_of(s.settings.start)); },
+         [](AppState& s, const std::string& text) { s.settings.start = start_from_name(text); }},
+        whole("stage-n", [](AppState& s) -> int& { return s.settings.stage_seqlen; }),
+        {"t", [](const AppState& s) { return std::to_string(s.playback.t); },
+         [](AppState& s, const std::string& text) { s.playback.t = integer("t", text); }},
+        yes_no("playing", [](AppState& s) -> bool& { return s.playback.playing; }),
+        whole("speed", [](AppState& s) -> int& { return s.playback.speed; }),
+        whole("side", [](AppState& s) -> int& { return s.side; }),
+        whole("level", [](AppState& s) -> int& { return s.stage_level; }),
+        real("from", [](AppState& s) -> double& { return s.timeline.begin; }),
+        real("to", [](AppState& s) -> double& { return s.timeline.end; }),
+        one_of("sweep", sweep_overs(), [](AppState& s) -> SweepOver& { return s.sweep.over; }),
+        one_of("of", sweep_shows(), [](AppState& s) -> SweepShow& { return s.sweep.show; }),
+        scores_field(),
+        whole("keys", [](AppState& s) -> int& { return s.softmax.bc; }),
+        whole("tiles", [](AppState& s) -> int& { return s.softmax.tiles; }),
+        {"naive", [](const AppState& s) { return std::string(name_of(s.softmax.naive)); },
+         [](AppState& s, const std::string& text) { s.softmax.naive = dtype_from_name(text); }},
+        one_of("errors-of", quantities(), [](AppState& s) -> int& { return s.validate_quantity; }),
+        yes_no("help", [](AppState& s) -> bool& { return s.show_help; }),
+    };
+    all.insert(all.end(), looks_fields().begin(), looks_fields().end());
+    return all;
+  }();
+  return list;
+}
+
+std::string written(const std::vector<Field>& list, const AppState& state) {
+  static const AppState defaults;
+  std::string token(kHead);
+  for (const Field& field : list) {
+    const std::string text = field.get(state);
+    if (text != field.get(defaults)) token += "," + field.key + "=" + escaped(text);
+  }
+  return token;
+}
+
+void read(const std::vector<Field>& list, std::string_view token, AppState& state) {
+  while (!token.empty() && (token.back() == '\n' || token.back() == ' ')) token.remove_suffix(1);
+  while (!token.empty() && (token.front() == '#' || token.front() == ' ')) token.remove_prefix(1);
+  const std::string_view head = token.substr(0, token.find(','));
+  if (head != kHead)
+    throw Error(ErrorKind::usage, "state: '" + std::string(head.substr(0, 40)) + "' is not the beginning of a state, " +
+                                      std::string(kHead) + ",NAME=VALUE,…");
+  for (std::size_t at = head.size(); at < token.size();) {
+    const std::size_t end = std::min(token.find(',', at + 1), token.size());
+    const std::string part(token.substr(at + 1, end - at - 1));
+    at = end;
+    const std::size_t equals = part.find('=');
+    const std::string key = part.substr(0, equals);
+    const Field* field = nullptr;
+    for (const Field& f : list)
+      if (f.key == key) field = &f;
+    if (!field || equals == std::string::npos)
+      throw Error(ErrorKind::usage, "state: '" + part.substr(0, 40) + "' is not NAME=VALUE with a name that is known");
+    field->set(state, unescaped(key, part.substr(equals + 1)));
+  }
+}
+
+}  // namespace
+
+std::string token_of(const AppState& state) { return written(fields(), state); }
+
+AppState state_of_token(std::string_view token, const AppState& base) {
+  AppState state;
+  state.looks = base.looks;
+  read(fields(), token, state);
+  return clamp(state);
+}
+
+std::string looks_token(const Looks& looks) {
+  AppState state;
+  state.looks = looks;
+  return written(looks_fields(), state);
+}
+
+Looks looks_of_token(std::string_view token) {
+  AppState state;
+  read(looks_fields(), token, state);
+  return clamp(state).looks;
+}
+
+}  // namespace flashscope::viz

@@ -1,0 +1,22 @@
+// The whole state as one short line of text, to copy, share and restore: "fs1,left=flash_v1,seqlen=8192,t=59908334".
+// Only what differs from the default is written. Only letters, digits and -._~,=%: it can stand after the # of an
+// address.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "viz/core/app_state.h"
+
+namespace flashscope::viz {
+
+std::string token_of(const AppState& state);
+
+/// The state of a token; what it does not name is as in `base`'s looks and otherwise the default. Numbers outside their
+/// range are clamped, as controls do. Throws Error(usage) that names the part that is not understood.
+AppState state_of_token(std::string_view token, const AppState& base = {});
+
+/// "light" … of the looks alone, for the file of remembered settings: the same fields as in the token.
+std::string looks_token(const Looks& looks);
+Looks looks_of_token(std::string_view token);
+
+}  // namespace flashscope::viz

@@ -1,0 +1,77 @@
+#include "viz/core/commands.h"
+#include "viz/panels/panels.h"
+
+namespace flashscope::viz {
+namespace {
+
+/// A tab: its name, a line below when it is the one shown.
+bool tab(const Ui& ui, ImDrawList* list, float& x, const Rect& bar, const char* id, const char* name, bool on,
+         bool strong, const std::string& tip) {
+  ImFont* font = strong ? ui.fonts.bold : ui.fonts.body;
+  const float w = text_width(font, name) + ui.px(16);
+  const Rect r = {x, bar.y, w, bar.h};
+  ImGui::SetCursorScreenPos({r.x, r.y});
+  const bool pressed = ImGui::InvisibleButton(id, {r.w, r.h});
+  const bool hovered = ImGui::IsItemHovered();
+  if (hovered) {
+    fill(list, r, ui.colors->grip);
+    ImGui::SetTooltip("%s", tip.c_str());
+  }
+  draw_text(ui, list, font, r.x + ui.px(8), r.y + (r.h - font->FontSize) / 2 - ui.px(1), w,
+            on || hovered ? ui.colors->text : ui.colors->text_dim, name);
+  if (on) fill(list, {r.x + ui.px(6), r.bottom() - ui.px(3), r.w - ui.px(12), ui.px(3)}, ui.colors->accent);
+  x += w;
+  return pressed;
+}
+
+}  // namespace
+
+std::optional<Action> top_bar_panel(const Ui& ui, const Rect& area, const AppState& state) {
+  ImDrawList* list = begin_panel(ui, "top", area);
+  std::optional<Action> action;
+  const Palette& c = *ui.colors;
+  float x = area.x + ui.px(10);
+  x += draw_text(ui, list, ui.fonts.title, x, area.y + (area.h - ui.fonts.title->FontSize) / 2 - ui.px(1), ui.px(200),
+                 c.text, "FlashScope") +
+       ui.px(18);
+  for (std::size_t n = 0; n < views().size(); ++n) {
+    const Action show = {Command::show_view, static_cast<int>(n)};
+    const std::string tip = std::string(views()[n].what) + "\n" + tip_of(show);
+    if (tab(ui, list, x, area, views()[n].key, views()[n].title, state.view == views()[n].which, true, tip))
+      action = show;
+  }
+  if (state.view == View::explore) {
+    fill(list, {x + ui.px(9), area.y + ui.px(8), 1, area.h - ui.px(16)}, c.line);
+    x += ui.px(18);
+    for (std::size_t n = 0; n < inspectors().size(); ++n) {
+      const Action show = {Command::show_inspector, static_cast<int>(n)};
+      const std::string tip = std::string(inspectors()[n].what) + "\n" + tip_of(show);
+      if (tab(ui, list, x, area, inspectors()[n].key, inspectors()[n].title, state.inspector == inspectors()[n].which,
+              false, tip))
+        action = show;
+    }
+  }
+  // Small buttons at the right, as many as there is room for.
+  const struct {
+    const char* label;
+    Command command;
+  } buttons[] = {{"?", Command::toggle_help},     {"Theme", Command::toggle_theme}, {"Projector", Command::toggle_projector},
+                 {"Copy", Command::copy_state},   {"Save", Command::save_picture},  {"Redo", Command::redo},
+                 {"Undo", Command::undo}};
+  float right = area.right() - ui.px(8);
+  ImGui::PushFont(ui.fonts.small);
+  for (const auto& button : buttons) {
+    const float w = text_width(ui.fonts.small, button.label) + ui.px(14), h = ui.px(22);
+    if (right - w < x + ui.px(8)) break;
+    right -= w;
+    ImGui::SetCursorScreenPos({right, area.y + (area.h - h) / 2});
+    if (ImGui::Button(button.label, {w, h})) action = Action(button.command);
+    if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", tip_of(button.command).c_str());
+    right -= ui.px(4);
+  }
+  ImGui::PopFont();
+  end_panel();
+  return action;
+}
+
+}  // namespace flashscope::viz

@@ -1,0 +1,144 @@
+// Validate: every row of the recording as a point, the errors in short, and the rows from the largest error down.
+#include <algorithm>
+#include <cmath>
+
+#include "viz/core/text.h"
+#include "viz/panels/panels.h"
+#include "viz/render/plot.h"
+
+namespace flashscope::viz {
+namespace {
+
+std::string error_text(const std::optional<double>& error) {
+  if (!error) return "–";
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, std::fabs(*error) < 0.0005 ? "%+.2f %%" : "%+.1f %%", *error * 100);
+  return buffer;
+}
+
+std::string value_text(MeasuredQuantity quantity, double value) {
+  return quantity == MeasuredQuantity::time ? time_text(value) : size_text(value);
+}
+
+/// A line a quantity; a click chooses which one the plot and the list show. Returns the y below.
+float summaries(const Ui& ui, ImDrawList* list, const Rect& area, int& chosen, const Validation& validation) {
+  const Palette& c = *ui.colors;
+  float y = area.y;
+  const float label_w = ui.px(96), w = (area.w - label_w) / 4;
+  static const char* heads[] = {"rows", "median", "mean", "worst"};
+  draw_text(ui, list, ui.fonts.small, area.x + ui.px(6), y, label_w, c.text_dim, "error of");
+  for (int n = 0; n < 4; ++n)
+    draw_text(ui, list, ui.fonts.small, area.x + label_w + static_cast<float>(n) * w, y, w - ui.px(8), c.text_dim,
+              heads[n], Align::right);
+  y += ui.px(19);
+  fill(list, {area.x, y - ui.px(2), area.w, 1}, c.line);
+  for (std::size_t q = 0; q < quantities().size(); ++q) {
+    const auto& entry = quantities()[q];
+    const Rect row = {area.x, y, area.w, ui.px(20)};
+    ImGui::SetCursorScreenPos({row.x, row.y});
+    if (ImGui::InvisibleButton(entry.key, {row.w, row.h})) chosen = static_cast<int>(q);
+    if (static_cast<int>(q) == chosen)
+      fill(list, row, c.grip, ui.px(3));
+    else if (ImGui::IsItemHovered())
+      outline(list, row, c.line, ui.px(3));
+    if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", entry.what);
+    draw_text(ui, list, static_cast<int>(q) == chosen ? ui.fonts.bold : ui.fonts.body, row.x + ui.px(6), y + ui.px(1),
+              label_w, c.text, entry.title);
+    const ErrorSummary s = summary_of(validation, entry.which);
+    const std::string cells[] = {std::to_string(s.rows), s.rows ? three_digits(100 * s.median) + " %" : "–",
+                                 s.rows ? three_digits(100 * s.mean) + " %" : "–",
+                                 s.rows ? three_digits(100 * s.worst) + " %" : "–"};
+    for (int n = 0; n < 4; ++n)
+      draw_text(ui, list, ui.fonts.body, row.x + label_w + static_cast<float>(n) * w, y + ui.px(1), w - ui.px(8), c.text,
+                cells[n], Align::right);
+    y += ui.px(21);
+  }
+  return y + ui.px(4);
+}
+
+}  // namespace
+
+ValidateAnswer validate_panel(const Ui& ui, const Rect& area, AppState& state, const Validation& validation,
+                              double progress) {
+  ValidateAnswer answer;
+  const Palette& c = *ui.colors;
+  const float gap = std::max(1.0f, std::floor(ui.px(6)));
+  const float left_w = std::floor(std::min(area.w * 0.46f, area.h * 0.95f));
+  const auto quantity = static_cast<MeasuredQuantity>(state.validate_quantity);
+
+  ImDrawList* list = begin_panel(ui, "validate", {area.x, area.y, left_w, area.h});
+  const Rect inner = Rect{area.x, area.y, left_w, area.h}.inset(ui.px(12));
+  float y = summaries(ui, list, inner, state.validate_quantity, validation);
+  const float foot = ui.px(26);
+  const FigureHit hit = draw_figure(ui, list, {inner.x, y + ui.px(6), inner.w, inner.bottom() - foot - y - ui.px(6)},
+                                    validation_figure(validation, quantity));
+  (void)hit;
+  if (progress < 1) {
+    ImGui::SetCursorScreenPos({inner.x, inner.bottom() - ui.px(20)});
+    ImGui::PushFont(ui.fonts.small);
+    const std::string done = grouped(static_cast<std::int64_t>(validation.rows.size())) + " of " +
+                             grouped(static_cast<std::int64_t>(validation.total)) + " rows predicted";
+    ImGui::ProgressBar(static_cast<float>(progress), {inner.w - ui.px(76), ui.px(20)}, done.c_str());
+    ImGui::SameLine();
+    if (ImGui::Button("Cancel")) answer.request = Request::cancel;
+    ImGui::PopFont();
+  } else {
+    draw_text(ui, list, ui.fonts.small, inner.x, inner.bottom() - ui.px(16), inner.w, c.text_dim, validation.origin);
+  }
+  end_panel();
+
+  const Rect right = {area.x + left_w + gap, area.y, area.w - left_w - gap, area.h};
+  list = begin_panel(ui, "validate head", {right.x, right.y, right.w, ui.px(34)});
+  const auto& entry = entry_of(quantities(), quantity);
+  const float x = right.x + ui.px(12), w = right.w - ui.px(34);
+  const float value_w = ui.px(84), error_w = ui.px(74);
+  draw_text(ui, list, ui.fonts.bold, x, right.y + ui.px(9), w, c.text,
+            std::string(entry.title) + ", largest error first");
+  static const char* heads[] = {"predicted", "measured", "error"};
+  for (int n = 0; n < 3; ++n)
+    draw_text(ui, list, ui.fonts.small, x + w - error_w - static_cast<float>(2 - n) * value_w + (n == 2 ? 0 : 0),
+              right.y + ui.px(10), n == 2 ? error_w : value_w, c.text_dim, heads[n], Align::right);
+  end_panel();
+
+  list = begin_scrolling_panel(ui, "validate rows",
+                               {right.x, right.y + ui.px(34), right.w, right.h - ui.px(34)});
+  y = ImGui::GetCursorScreenPos().y;
+  const float row_h = ui.px(20);
+  for (std::size_t place : by_error(validation, quantity)) {
+    const ValidatedRow& row = validation.rows[place];
+    const ValidatedValue& value = row.values[static_cast<std::size_t>(quantity)];
+    ImGui::SetCursorScreenPos({x, y});
+    if (ImGui::InvisibleButton(("##row" + std::to_string(row.index)).c_str(), {w, row_h})) answer.chosen = row.index;
+    const bool hovered = ImGui::IsItemHovered();
+    if (hovered) {
+      fill(list, {x - ui.px(4), y, w + ui.px(8), row_h}, c.grip, ui.px(3));
+      ImGui::SetTooltip("%s: %s\n%s%s", row.algorithm.c_str(), row.problem.c_str(),
+                        row.refusal.empty() ? "click: explore it" : row.refusal.c_str(),
+                        value.measured.value ? "" : ("\nmeasured: unavailable (" + value.measured.reason + ")").c_str());
+    }
+    const float name_w = ui.px(122);
+    draw_text(ui, list, ui.fonts.small, x, y + ui.px(2), name_w, c.text, row.algorithm);
+    draw_text(ui, list, ui.fonts.small, x + name_w, y + ui.px(2), w - name_w - 2 * value_w - error_w - ui.px(6),
+              c.text_dim, row.problem);
+    const Color ink = value.resolved ? c.text : c.text_dim;
+    const float right_edge = x + w;
+    if (row.refusal.empty()) {
+      draw_text(ui, list, ui.fonts.small, right_edge - error_w - 2 * value_w, y + ui.px(2), value_w, ink,
+                value_text(quantity, value.predicted), Align::right);
+      draw_text(ui, list, ui.fonts.small, right_edge - error_w - value_w, y + ui.px(2), value_w, ink,
+                value.measured.value ? value_text(quantity, *value.measured.value) : "–", Align::right);
+      draw_text(ui, list, ui.fonts.small, right_edge - error_w, y + ui.px(2), error_w, ink,
+                error_text(value.error()), Align::right);
+    } else {
+      draw_text(ui, list, ui.fonts.small, right_edge - error_w - 2 * value_w, y + ui.px(2), 2 * value_w + error_w,
+                c.text_dim, "not predicted", Align::right);
+    }
+    y += row_h;
+  }
+  ImGui::SetCursorScreenPos({x, y});
+  ImGui::Dummy({1, ui.px(4)});
+  end_panel();
+  return answer;
+}
+
+}  // namespace flashscope::viz
