@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "sim/count/count.h"
+#include "sim/error.h"
 #include "sim/schedule/algorithms.h"
 #include "support.h"
 #include "viz/core/app_state.h"
@@ -14,6 +15,7 @@
 #include "viz/core/occupancy_table.h"
 #include "viz/core/roofline.h"
 #include "viz/core/snapshot.h"
+#include "viz/core/source_view.h"
 
 using namespace flashscope;
 using namespace flashscope::viz;
@@ -294,4 +296,88 @@ TEST_CASE("the links' use over time carries the bytes that the run moved") {
   for (std::size_t n = 0; n < part.l2.size(); ++n)
     CHECK(part.l2[n] == doctest::Approx(use.l2[250 + n]).epsilon(1e-3));
   CHECK(link_use(*trace, 5, 5, 10).hbm == std::vector<float>(10, 0));
+}
+
+TEST_CASE("every operation of every schedule lights a line of its kernel's source, in the kernel that runs it") {
+  for (const Algorithm& algorithm : algorithms()) {
+    const SourceFile file = source_of(algorithm.name);
+    CAPTURE(algorithm.name);
+    REQUIRE_FALSE(file.lines.empty());
+    const auto schedule = make_schedule(algorithm.name, small_problem(96, 1, true));
+    struct Sink final : OpSink {
+      void op(const TileOp& o) override { ops.push_back(o); }
+      std::vector<TileOp> ops;
+    };
+    for (std::size_t k = 0; k < schedule->kernels().size(); ++k) {
+      Sink sink;
+      schedule->walk(static_cast<int>(k), 0, sink);
+      const std::string& kernel = schedule->kernels()[k].name;
+      for (const TileOp& op : sink.ops) {
+        const SourcePlace place = source_place(file, kernel, op);
+        CAPTURE(kernel);
+        CAPTURE(name_of(op.op));
+        CAPTURE(name_of(op.tensor));
+        CHECK(file.lines[static_cast<std::size_t>(place.kernel_first)].find("__global__") != std::string::npos);
+        CHECK(place.lit.empty() == (op.op == Op::barrier));
+        for (int n : place.lit) CHECK((n >= place.kernel_first && n < place.kernel_last));
+      }
+    }
+  }
+  CHECK(source_of("nonsense").lines.empty());
+}
+
+namespace {
+
+/// A device that answers with the prediction's own numbers, twice the time.
+struct FakeDevice final : kernels::Device {
+  kernels::DeviceInfo info() const override {
+    kernels::DeviceInfo i;
+    i.name = "NVIDIA H200";
+    return i;
+  }
+  std::string why_unsupported(const Schedule& s) const override {
+    return s.algorithm() == "flash_v1" ? "not in this build" : "";
+  }
+  AttentionOutputs run(const Schedule&, const AttentionInputs&) override { return {}; }
+  kernels::Measurement measure(const Schedule& s, const kernels::MeasureOptions&) override {
+    kernels::Measurement m;
+    m.time_us = kernels::Measured<double>::of(7);
+    m.sm_read_bytes = kernels::Measured<std::int64_t>::of(count(s).total.sm.sector_read);
+    m.sm_write_bytes = m.hbm_read_bytes = m.hbm_write_bytes = kernels::Measured<std::int64_t>::unavailable("none");
+    return m;
+  }
+  std::vector<kernels::LoggedOp> log(const Schedule&, const AttentionInputs&) override { return {}; }
+};
+
+}  // namespace
+
+TEST_CASE("a live run stands before the recording; what cannot run says why; without a GPU the reason is shown") {
+  Settings s = small_settings();
+  s.algorithms = {"flash_v1", "flash_v2"};
+  {
+    Session session({small_machine()}, {}, {}, [] { return std::make_unique<FakeDevice>(); });
+    session.request(s);
+    session.request_live({s, 1});
+    const Results& results = session.wait();
+    REQUIRE(results.live);
+    REQUIRE(results.live->recording);
+    CHECK(results.live->recording->rows.size() == 1);
+    CHECK(results.live->message.find("not in this build") != std::string::npos);
+    const Comparison table = compare(s, "flash_v2", *results.whole[1], {*results.live->recording});
+    CHECK(table.has_measurement);
+    CHECK(table.measured_from.find("just now") != std::string::npos);
+    CHECK(table.rows.back().measured.value == 7);
+  }
+  {
+    Session session({small_machine()}, {}, {}, []() -> std::unique_ptr<kernels::Device> {
+      throw Error(ErrorKind::env, "no driver");
+    });
+    session.request_live({s, 1});
+    CHECK(session.wait().live->message == "no driver");
+  }
+  {
+    Session session({small_machine()}, {});
+    session.request_live({s, 1});
+    CHECK_FALSE(session.wait().live->message.empty());
+  }
 }

@@ -32,7 +32,7 @@ TEST_CASE_FIXTURE(Folder, "what is kept comes back, in a folder that is made for
   CHECK(notice.empty());
 }
 
-TEST_CASE_FIXTURE(Folder, "a size of zero is not kept") {
+TEST_CASE_FIXTURE(Folder, "G01: a size of zero is not kept") {
   const std::string path = file("window.txt");
   CHECK(save_window_memory(path, {WindowPlace{0, 0, 0, 0}, Looks{}}).empty());
   std::string notice;
@@ -40,7 +40,7 @@ TEST_CASE_FIXTURE(Folder, "a size of zero is not kept") {
   CHECK(notice.empty());
 }
 
-TEST_CASE_FIXTURE(Folder, "garbage is told, set aside and replaced by defaults") {
+TEST_CASE_FIXTURE(Folder, "G06: garbage is told, set aside and replaced by defaults") {
   for (const char* garbage : {"window 1 2 3", "window 0 0 0 0", "window a b c d", "theme pink", "\x01\xff\xfe binary",
                               "window 0 0 99999999999999999999 5", "window 0 0 800 600 7"}) {
     const std::string path = file("window.txt");
@@ -54,7 +54,7 @@ TEST_CASE_FIXTURE(Folder, "garbage is told, set aside and replaced by defaults")
   }
 }
 
-TEST_CASE_FIXTURE(Folder, "a place that cannot be written gives one notice") {
+TEST_CASE_FIXTURE(Folder, "G06: a place that cannot be written gives one notice") {
   std::ofstream(file("file")) << "not a folder";
   CHECK_FALSE(save_window_memory(file("file/flashscope/window.txt"), {}).empty());
   CHECK_FALSE(save_window_memory("", {}).empty());

@@ -52,7 +52,7 @@ std::size_t colors_of(const Picture& p) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Scenery, "size, corner, contents, in both themes and several sizes") {
+TEST_CASE_FIXTURE(Scenery, "G04: size, corner, contents, in both themes and several sizes") {
   for (Theme theme : {Theme::light, Theme::dark})
     for (const auto& [w, h] : {std::pair{1280, 720}, {1920, 1080}, {1283, 717}, {1366, 768}}) {
       state.looks.theme = theme;
@@ -134,7 +134,7 @@ TEST_CASE_FIXTURE(Scenery, "a written PNG reads back as the picture; a failed wr
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("without a display the window is refused in one message that names the way out") {
+TEST_CASE("G02: without a display the window is refused in one message that names the way out") {
   const char* display = std::getenv("DISPLAY");
   const char* wayland = std::getenv("WAYLAND_DISPLAY");
   const std::string kept_display = display ? display : "", kept_wayland = wayland ? wayland : "";

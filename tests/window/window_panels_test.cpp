@@ -3,8 +3,11 @@
 #include <imgui.h>
 #include <imgui_internal.h>
 
+#include <chrono>
+
 #include "support.h"
 #include "viz/app/workspace.h"
+#include "viz/render/tile_map.h"
 
 using namespace flashscope;
 using namespace flashscope::viz;
@@ -59,7 +62,7 @@ struct Desk {
     const ImGuiID id = ImHashStr(widget, 0, window->ID);
     for (float y = window->Pos.y + 4; y < window->Pos.y + window->Size.y; y += 7)
       for (float x = window->Pos.x + 12; x < window->Pos.x + window->Size.x;
-           x += window_name[0] == 't' ? 14.0f : 60.0f) {
+           x += window_name[0] == 't' ? 14.0f : 45.0f) {
         ImGui::GetIO().MousePos = {x, y};
         frame();
         if (ImGui::GetCurrentContext()->HoveredId == id) return true;
@@ -94,7 +97,7 @@ struct Desk {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Desk, "any size draws without a crash, also none at all, and the state stays") {
+TEST_CASE_FIXTURE(Desk, "G01: any size draws without a crash, also none at all, and the state stays") {
   state.playback.t = results.duration / 2;
   const Playback before = state.playback;
   for (const auto& [w, h] : {std::pair{1280.0f, 720.0f},
@@ -113,7 +116,7 @@ TEST_CASE_FIXTURE(Desk, "any size draws without a crash, also none at all, and t
   CHECK(ImGui::GetDrawData()->TotalVtxCount > 1000);
 }
 
-TEST_CASE_FIXTURE(Desk, "typed numbers are clamped before they are used") {
+TEST_CASE_FIXTURE(Desk, "P05: typed numbers are clamped before they are used") {
   struct Try {
     const char* text;
     int least, most;
@@ -184,4 +187,71 @@ TEST_CASE_FIXTURE(Desk, "an error takes the place of its stage") {
   frame();
   frame();
   CHECK(ImGui::GetDrawData()->TotalVtxCount > 1000);
+}
+
+namespace {
+
+struct CountingTextures final : TileTextures {
+  ImTextureID upload(const std::string&, int w, int h, const std::vector<std::uint32_t>& pixels) override {
+    width = w;
+    height = h;
+    first = pixels.empty() ? 0 : pixels.front();
+    return reinterpret_cast<ImTextureID>(std::intptr_t{1});
+  }
+  int width = 0, height = 0;
+  std::uint32_t first = 0;
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Desk, "a map of 4096 tiles a side uploads at most two texels a pixel, in a frame's time") {
+  TileMap map{Tensor::S, 4096, 4096, std::vector<TileCell>(4096u * 4096u, {viz::TileState::read, false, false})};
+  CountingTextures textures;
+  ui.textures = &textures;
+  ui.colors = &palette(Theme::light);
+  ImGui::GetIO().DisplaySize = {width, height};
+  ImGui::NewFrame();
+  const auto begin = std::chrono::steady_clock::now();
+  draw_tile_map(ui, ImGui::GetForegroundDrawList(), {0, 0, 300, 200}, map, MapView::state, "large");
+  const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  ImGui::EndFrame();
+  MESSAGE("drawn in ", ms, " ms");
+  CHECK(textures.width <= 2 * 300 + 1);
+  CHECK(textures.height <= 2 * 200 + 1);
+  CHECK(textures.first == tile_color(ui, Tensor::S, map.cells.front(), MapView::state));
+  CHECK(ms < 200);  // a few, on a machine that does nothing else
+}
+
+TEST_CASE_FIXTURE(Desk, "every view, every inspector, any size: drawn, and a picture of the state alone") {
+  for (const auto& [w, h] : {std::pair{1280.0f, 720.0f}, {200.0f, 150.0f}, {1920.0f, 400.0f}})
+    for (const auto& view : views())
+      for (const auto& inspector : inspectors())
+        for (int level = 0; level < kStageLevels; ++level) {
+          width = w;
+          height = h;
+          state.view = view.which;
+          state.inspector = inspector.which;
+          state.stage_level = level;
+          state.looks.projector = level == 2;
+          state.timeline = level == 1 ? TimeWindow{0.4, 0.5} : TimeWindow{};
+          state.playback.t = results.duration / 2;
+          const AppState before = state;
+          frame();
+          frame();
+          CAPTURE(inspector.key);
+          CHECK(state == before);
+        }
+}
+
+TEST_CASE_FIXTURE(Desk, "tabs and keys lead to the same place") {
+  for (std::size_t n = 0; n < inspectors().size(); ++n) {
+    REQUIRE(hover("top", inspectors()[n].key));
+    click();
+    CHECK(state.inspector == inspectors()[n].which);
+    AppState by_key = apply({Command::show_inspector, static_cast<int>(n)}, AppState{}, results);
+    CHECK(by_key.inspector == state.inspector);
+  }
+  REQUIRE(hover("top", views()[1].key));
+  click();
+  CHECK(state.view == views()[1].which);
 }

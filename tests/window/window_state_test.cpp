@@ -196,6 +196,6 @@ TEST_CASE("equal states have equal snapshots, and another clock another") {
     state.inspector = entry.which;
     const std::string csv = seen_as_csv(state, results, session);
     CAPTURE(entry.key);
-    if (entry.which != Inspector::sweep) CHECK(csv.find('\n') != std::string::npos);
+    if (entry.which != Inspector::sweep && entry.which != Inspector::source) CHECK(csv.find('\n') != std::string::npos);
   }
 }

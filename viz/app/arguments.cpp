@@ -35,7 +35,7 @@ double number_between(const std::string& option, const std::string& text, double
 /// An option that says what is drawn, and so cannot stand beside --state; "" when none was given.
 std::string problem_option_given(const CLI::App& app) {
   static const std::vector<std::string> how = {"--state",     "--render", "--size", "--t",   "--scale",    "--dark", "--safe-colors",
-                                               "--projector", "--show",   "--view", "--csv", "--snapshot"};
+                                               "--projector", "--show",   "--view", "--csv", "--snapshot", "--frames"};
   for (const CLI::Option* option : app.get_options())
     if (option->count() > 0 && std::find(how.begin(), how.end(), option->get_name()) == how.end())
       return option->get_name();
@@ -94,6 +94,8 @@ Arguments parse_arguments(int argc, const char* const* argv) {
             [&](const std::string& text) { inspector = chosen("--show", text, inspectors()); });
   add_value(app, "--view", entry_keys(views()), "the view (explore)",
             [&](const std::string& text) { view = chosen("--view", text, views()); });
+  add_integer(app, "--frames", 1, 100000, "with --render: that many pictures of the whole run, FILE-0001.png …",
+              [&](std::int64_t count) { render.frames = static_cast<int>(count); });
   add_text(app, "--snapshot", "FILE", "with --render: the state and its numbers as JSON", render.snapshot);
   add_text(app, "--csv", "FILE", "with --render: what the inspector shows as CSV", render.csv);
   add_text(app, "--render", "FILE", "draw one picture to a PNG, without a display", render.path);
@@ -137,8 +139,9 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   for (const auto& change : looks) change(state.looks);
   arguments.looks_given = !looks.empty() || !token.empty();
   if (!render.path.empty()) arguments.render = render;
-  if (render.path.empty() && !(render.snapshot.empty() && render.csv.empty()))
-    throw Error(ErrorKind::usage, "--snapshot and --csv go with --render FILE");
+  if (render.path.empty() && !(render.snapshot.empty() && render.csv.empty() && render.frames == 0))
+    throw Error(ErrorKind::usage, "--snapshot, --csv and --frames go with --render FILE");
+  if (render.frames > 0 && render.at) throw Error(ErrorKind::usage, "--frames draws the whole run: give it without --t");
   return arguments;
 }
 

@@ -12,6 +12,7 @@ struct RenderOptions {
   int width = 1280, height = 720;
   double scale = 0;  // 0: from the size
   std::optional<double> at;  // share of the longer run; else the clock of the state, or 0.5
+  int frames = 0;             // more than 0: that many pictures from the start to the end, path-0001.png …
   std::string snapshot, csv;  // files for the JSON and the CSV of what is seen
 };
 

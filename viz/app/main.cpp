@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 
 #include "sim/error.h"
 #include "viz/app/arguments.h"
@@ -35,6 +36,14 @@ std::vector<Recording> shipped_recordings() {
   return recordings;
 }
 
+/// "dir/run.png", 7 → "dir/run-0007.png"
+std::string frame_path(const std::string& path, int number) {
+  const std::filesystem::path whole(path);
+  char digits[16];
+  std::snprintf(digits, sizeof digits, "-%04d", number);
+  return (whole.parent_path() / (whole.stem().string() + digits + whole.extension().string())).string();
+}
+
 void render(const Arguments& arguments, std::vector<Machine> machines, std::vector<Recording> recordings) {
   const RenderOptions& options = *arguments.render;
   AppState state = arguments.state;
@@ -49,7 +58,16 @@ void render(const Arguments& arguments, std::vector<Machine> machines, std::vect
           ? static_cast<float>(options.scale)
           : scale_for(static_cast<float>(options.width), static_cast<float>(options.height), state.looks);
   Offscreen offscreen(options.width, options.height, scale);
-  write_png(options.path, offscreen.draw(state, session, results));
+  if (options.frames > 0) {
+    for (int n = 0; n < options.frames; ++n) {
+      const double share = options.frames == 1 ? 0 : static_cast<double>(n) / (options.frames - 1);
+      const auto now = static_cast<Picoseconds>(share * static_cast<double>(results.duration));
+      state.playback = scrub(state.playback, now, results.duration);
+      write_png(frame_path(options.path, n + 1), offscreen.draw(state, session, results));
+    }
+  } else {
+    write_png(options.path, offscreen.draw(state, session, results));
+  }
   if (!options.snapshot.empty()) write_file_atomically(options.snapshot, snapshot_json(state, results, session));
   if (!options.csv.empty()) write_file_atomically(options.csv, seen_as_csv(state, results, session));
 }

@@ -27,6 +27,7 @@
 #include "viz/core/snapshot.h"
 #include "viz/core/state_token.h"
 #include "viz/io/files.h"
+#include "viz/io/machine_io.h"
 
 namespace flashscope::viz {
 namespace {
@@ -63,6 +64,7 @@ struct Glfw {
 /// What callbacks collect between frames.
 struct Input {
   std::vector<Action> actions;
+  std::vector<std::string> dropped;  // paths of files
   bool escape = false;
   bool touched = false;  // by any event: the next frames are worth drawing
 };
@@ -134,6 +136,11 @@ class Window {
     glfwSetScrollCallback(m_window, [](GLFWwindow* w, double, double) { input_of(w).touched = true; });
     glfwSetWindowFocusCallback(m_window, [](GLFWwindow* w, int) { input_of(w).touched = true; });
     glfwSetFramebufferSizeCallback(m_window, [](GLFWwindow* w, int, int) { input_of(w).touched = true; });
+    glfwSetDropCallback(m_window, [](GLFWwindow* w, int count, const char** paths) {
+      Input& input = input_of(w);
+      input.touched = true;
+      input.dropped.insert(input.dropped.end(), paths, paths + count);
+    });
     glfwSetWindowRefreshCallback(m_window, [](GLFWwindow* w) { input_of(w).touched = true; });
     IMGUI_CHECKVERSION();
     ImGui::CreateContext();
@@ -270,8 +277,10 @@ void cancel_shown(Session& session, const AppState& state) {
     session.cancel_validation();
   else if (state.inspector == Inspector::sweep)
     session.cancel_sweep();
-  else
+  else {
     session.cancel();
+    session.cancel_live();
+  }
 }
 
 }  // namespace
@@ -296,12 +305,14 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
   const WindowPlace place = made_visible(memory.place.value_or(WindowPlace{}), monitor_places());
   Window window(place, memory.place.has_value());
   std::atomic<bool> news = false;
-  Session session(std::move(machines), std::move(recordings), [&news] {
+  const auto wake = [&news] {
     news = true;
     glfwPostEmptyEvent();
-  });
-  request_for(session, state);
+  };
+  auto session_owner = std::make_unique<Session>(machines, recordings, wake, kernels::open_device);
+  request_for(*session_owner, state);
   History history;
+  int measurements = 0;
 
   auto last = Clock::now();
   int frames_due = kFramesAfterEvent;
@@ -326,16 +337,44 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     }
     if (!state.playback.playing && frames_due <= 0) continue;  // woken for nothing
 
-    // 2. Keys, then the clock.
+    // 2. A machine description dropped on the window: a session that knows it as well.
+    const auto tell = [&](const std::string& text) {
+      notice = text;
+      notice_until = Clock::now() + kNoticeTime;
+    };
+    for (const std::string& path : std::exchange(window.input().dropped, {})) {
+      try {
+        const Machine machine = load_machine(path);
+        machines.erase(std::remove_if(machines.begin(), machines.end(),
+                                      [&](const Machine& m) { return m.name == machine.name; }),
+                       machines.end());
+        machines.push_back(machine);
+        session_owner = std::make_unique<Session>(machines, recordings, wake, kernels::open_device);
+        state.settings.gpu = machine.name;
+        request_for(*session_owner, state);
+        tell("Added " + machine.title);
+      } catch (const Error& error) {
+        tell(error.what());
+      }
+    }
+    Session& session = *session_owner;
+
+    // 3. Keys, then the clock.
     const Results& results = session.poll();
     std::vector<Action> actions = std::exchange(window.input().actions, {});
     for (const Action& action : actions) state = apply(action, state, results);
     if (std::exchange(window.input().escape, false)) state.show_help = false;
-    state.playback = advance(state.playback, seconds, results.duration);
-    state.playback = scrub(state.playback, state.playback.t, results.duration);
+    if (results.duration > 0) state.playback = advance(state.playback, seconds, results.duration);
+    // A restored clock waits for the run it belongs to.
+    if (results.duration > 0 && results.settings == state.settings)
+      state.playback = scrub(state.playback, state.playback.t, results.duration);
 
-    // 3. Draw, unless there is nothing to draw on.
+    // 4. Draw, unless there is nothing to draw on.
     if (window.is_minimised()) {
+      for (const Action& action : actions)
+        if (action.command == Command::save_picture) tell("The window is minimised: there is no picture to save");
+      for (const Action& action : actions)
+        if (action.command == Command::quit) window.close();
       frames_due = 0;
       continue;
     }
@@ -345,32 +384,32 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     state = frame.state;
     actions.insert(actions.end(), frame.actions.begin(), frame.actions.end());
 
-    // 4. What is the window's own: undo, clipboard, files.
+    // 5. What is the window's own: undo, clipboard, files.
     for (const Action& action : actions) {
       frames_due = kFramesAfterEvent;
       try {
-        if (const std::string told = perform(action.command, window, state, history, results, session); !told.empty()) {
-          notice = told;
-          notice_until = Clock::now() + kNoticeTime;
-        }
+        if (const std::string told = perform(action.command, window, state, history, results, session); !told.empty())
+          tell(told);
       } catch (const Error& error) {
-        notice = error.what();
-        notice_until = Clock::now() + kNoticeTime;
+        tell(error.what());
       }
     }
     window.show();
     --frames_due;
 
-    // 5. What the user changed.
+    // 6. What the user changed.
     request_for(session, state);
     if (frame.confirm) session.confirm();
+    if (frame.measure) session.request_live({state.settings, ++measurements});
     if (frame.cancel) cancel_shown(session, state);
   }
   save_window_memory(memory_path, {window.is_minimised() ? memory.place : window.place(), state.looks});
   // A count of many millions of tiles cannot be interrupted; closing the window does not wait for it.
+  Session& session = *session_owner;
   session.cancel();
   session.cancel_sweep();
   session.cancel_validation();
+  session.cancel_live();
   for (int n = 0; n < 20 && session.is_working(); ++n) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   if (session.is_working()) std::_Exit(0);
 }

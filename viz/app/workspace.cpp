@@ -89,6 +89,9 @@ class Workspace {
             const std::string& notice)
       : m_ui(ui), m_window(window), m_session(session), m_results(results), m_notice(notice) {
     m_frame.state = state;
+    // What was measured here just now goes before what is shipped.
+    if (results.live && results.live->recording) m_recordings.push_back(*results.live->recording);
+    m_recordings.insert(m_recordings.end(), session.recordings().begin(), session.recordings().end());
   }
 
   FrameResult draw() {
@@ -129,6 +132,7 @@ class Workspace {
   void answer(Request request) {
     m_frame.confirm = m_frame.confirm || request == Request::confirm;
     m_frame.cancel = m_frame.cancel || request == Request::cancel;
+    m_frame.measure = m_frame.measure || request == Request::measure;
   }
   const Machine* machine() const {
     for (const Machine& m : m_session.machines())
@@ -159,7 +163,7 @@ class Workspace {
     Settings drawn = m_results.settings;
     drawn.problem = m_results.stage_problem;
     for (std::size_t side = 0; side < 2; ++side)
-      if (const RecordingRow* row = recorded_row(drawn, drawn.algorithms[side], m_session.recordings()))
+      if (const RecordingRow* row = recorded_row(drawn, drawn.algorithms[side], m_recordings))
         recorded[side] = row->measured.time_us.value;
     press(timeline_panel(m_ui, layout.timeline, state, m_results, recorded));
   }
@@ -181,7 +185,7 @@ class Workspace {
     for (std::size_t side = 0; side < 2; ++side)
       if (m_results.whole[side])
         list.push_back(compare(m_results.settings, m_results.settings.algorithms[side], *m_results.whole[side],
-                               m_session.recordings()));
+                               m_recordings));
     return list;
   }
 
@@ -201,11 +205,11 @@ class Workspace {
         case Inspector::roofline:
           if (!machine()) break;
           return roofline_panel(m_ui, area,
-                                roofline_figure(settings, *machine(), m_results.whole, m_session.recordings()));
+                                roofline_figure(settings, *machine(), m_results.whole, m_recordings));
         case Inspector::sweep:
           if (!m_results.sweep) break;
           return answer(sweep_panel(m_ui, area, state,
-                                    sweep_figure(*m_results.sweep, state.sweep.show, m_session.recordings()),
+                                    sweep_figure(*m_results.sweep, state.sweep.show, m_recordings),
                                     m_results.sweep_progress));
         case Inspector::softmax: return softmax_panel(m_ui, area, state, softmax_steps(state.softmax));
         case Inspector::occupancy: {
@@ -216,6 +220,7 @@ class Workspace {
                 occupancy_table(*make_schedule(settings.algorithms[side], settings.problem, settings.tile), *machine());
           return occupancy_panel(m_ui, area, *machine(), tables, settings);
         }
+        case Inspector::source: return source(area);
         case Inspector::memory:
           return memory_panel(m_ui, area, memory_curve(settings, m_session.machines()), settings);
       }
@@ -229,6 +234,21 @@ class Workspace {
         why = settings.algorithms[side] + ": " + m_results.whole[side]->prediction.reason;
     }
     inspector_message(m_ui, area, entry.title, why);
+  }
+
+  /// The kernel of the stage in front, at what the first CTA of SM 0 does.
+  void source(const Rect& area) {
+    const AppState& state = m_frame.state;
+    const auto& trace = m_results.stage[static_cast<std::size_t>(state.side)];
+    const std::string& algorithm = m_results.settings.algorithms[static_cast<std::size_t>(state.side)];
+    const SourceFile file = source_of(algorithm);
+    if (file.lines.empty())
+      return inspector_message(m_ui, area, "Source", algorithm + " has no kernel of its own in this build");
+    if (!trace || trace->tracks().empty()) return inspector_message(m_ui, area, "Source", "computing …");
+    const OpSpan* span = trace->last_begun(trace->tracks().front(), state.playback.t);
+    if (!span) span = &trace->spans().front();
+    const std::string kernel = trace->schedule().kernels()[static_cast<std::size_t>(span->kernel)].name;
+    source_panel(m_ui, area, file, source_place(file, kernel, span->op), what_happens(*trace, *span));
   }
 
   void validate_view(const Rect& body) {
@@ -259,6 +279,7 @@ class Workspace {
   const Session& m_session;
   const Results& m_results;
   const std::string& m_notice;
+  std::vector<Recording> m_recordings;
   FrameResult m_frame;
 };
 

@@ -12,6 +12,7 @@ namespace flashscope::viz {
 struct FrameResult {
   AppState state;               // after what the user did in this frame
   std::vector<Action> actions;  // that are the window's own: undo, copy, save, quit
+  bool measure = false;         // on the GPU of this machine
   bool confirm = false;         // run the whole problem however long it takes
   bool cancel = false;          // stop what is under way
   bool holding = false;         // a control is being dragged: what changes belongs to one change

@@ -43,8 +43,9 @@ Comparison compare(const Settings& settings, const std::string& algorithm, const
     if (recording.machine != settings.gpu) continue;
     row = find_row(recording, settings.problem, algorithm, settings.tile, settings.start);
     table.measured_from =
-        row ? "recorded on " + recording.gpu + ", " + recording.date
-            : "unavailable: the recording of " + recording.gpu + " has no row for this problem and tile";
+        row && recording.date.empty() ? "measured on " + recording.gpu + ", just now"
+        : row                         ? "recorded on " + recording.gpu + ", " + recording.date
+                                      : "unavailable: the recording of " + recording.gpu + " has no row for this problem and tile";
     if (row) break;
   }
   table.has_measurement = row != nullptr;

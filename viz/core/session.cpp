@@ -40,12 +40,15 @@ struct Outdated {};
 
 }  // namespace
 
-Session::Session(std::vector<Machine> machines, std::vector<Recording> recordings, std::function<void()> wake)
+Session::Session(std::vector<Machine> machines, std::vector<Recording> recordings, std::function<void()> wake,
+                 OpenDevice open_device)
     : m_machines(std::move(machines)),
       m_recordings(std::move(recordings)),
       m_wake(std::move(wake)),
+      m_open_device(std::move(open_device)),
       m_sweep([this](const SweepRequest& r) { return make_sweep(r, m_machines, m_recordings); }, m_wake),
-      m_validation([this](const ValidateRequest& r) { return make_validation(r, m_machines, m_recordings); }, m_wake) {
+      m_validation([this](const ValidateRequest& r) { return make_validation(r, m_machines, m_recordings); }, m_wake),
+      m_live([this](const LiveRequest& r) { return make_live_run(r, m_machines, m_open_device); }, m_wake) {
   m_thread = std::thread([this] { work(); });
 }
 
@@ -99,6 +102,7 @@ const Results& Session::poll() {
   }
   m_polled.sweep = m_sweep.poll(m_polled.sweep_progress);
   m_polled.validation = m_validation.poll(m_polled.validation_progress);
+  m_polled.live = m_live.poll(m_polled.live_progress);
   return m_polled;
 }
 
@@ -106,8 +110,10 @@ void Session::request_sweep(const SweepRequest& request) { m_sweep.request({clam
 
 void Session::request_validation(const ValidateRequest& request) { m_validation.request(request); }
 
+void Session::request_live(const LiveRequest& request) { m_live.request({clamp(request.settings), request.press}); }
+
 bool Session::is_working() {
-  if (m_sweep.is_working() || m_validation.is_working()) return true;
+  if (m_sweep.is_working() || m_validation.is_working() || m_live.is_working()) return true;
   const std::lock_guard lock(m_mutex);
   return m_working;
 }
@@ -119,6 +125,7 @@ const Results& Session::wait() {
   }
   m_sweep.wait();
   m_validation.wait();
+  m_live.wait();
   return poll();
 }
 

@@ -13,6 +13,7 @@
 
 #include "viz/core/background.h"
 #include "viz/core/comparison.h"
+#include "viz/core/live_run.h"
 #include "viz/core/settings.h"
 #include "viz/core/stage_trace.h"
 #include "viz/core/sweep.h"
@@ -37,7 +38,8 @@ struct Results {
   // What only some views ask for; never null once polled.
   std::shared_ptr<const SweepResult> sweep;
   std::shared_ptr<const Validation> validation;
-  double sweep_progress = 1, validation_progress = 1;
+  std::shared_ptr<const LiveRun> live;
+  double sweep_progress = 1, validation_progress = 1, live_progress = 1;
 };
 
 /// Tile operations of one run that the stage records at most.
@@ -48,7 +50,8 @@ inline constexpr std::int64_t kAskAboveTiles = 4'000'000;
 class Session {
  public:
   /// `wake` is called from the worker when something new can be polled.
-  Session(std::vector<Machine> machines, std::vector<Recording> recordings, std::function<void()> wake = {});
+  Session(std::vector<Machine> machines, std::vector<Recording> recordings, std::function<void()> wake = {},
+          OpenDevice open_device = {});
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -61,12 +64,15 @@ class Session {
   /// A sweep or a validation, beside the rest; starts over when it differs from the one under way.
   void request_sweep(const SweepRequest& request);
   void request_validation(const ValidateRequest& request);
+  /// Measures both algorithms on the GPU of this machine.
+  void request_live(const LiveRequest& request);
   /// Runs the whole problem however long it takes.
   void confirm();
   /// Stops the whole-problem runs, or a study; what is known stays.
   void cancel();
   void cancel_sweep() { m_sweep.cancel(); }
   void cancel_validation() { m_validation.cancel(); }
+  void cancel_live() { m_live.cancel(); }
   /// The latest results; the old ones stay until the first part of the new is there.
   const Results& poll();
   /// True while the worker computes, also when what it computes is no longer wanted.
@@ -83,6 +89,7 @@ class Session {
   const std::vector<Machine> m_machines;
   const std::vector<Recording> m_recordings;
   const std::function<void()> m_wake;
+  const OpenDevice m_open_device;
 
   std::mutex m_mutex;  // guards what follows
   std::condition_variable m_changed;
@@ -99,6 +106,7 @@ class Session {
   std::thread m_thread;
   Background<SweepRequest, SweepResult> m_sweep;
   Background<ValidateRequest, Validation> m_validation;
+  Background<LiveRequest, LiveRun> m_live;
 };
 
 }  // namespace flashscope::viz

@@ -89,6 +89,8 @@ std::string seen_as_csv(const AppState& state, const Results& results, const Ses
         const MemoryCurve curve = memory_curve(s, session.machines());
         return csv_of(curve.figure) + "\n" + csv_of(sheet_of(curve, s));
       }
+      case Inspector::source: return "";  // text already: kernels/forward
+
     }
   } catch (const std::exception&) {  // settings that no schedule can be made of: the panel says why
   }

@@ -19,6 +19,7 @@ const std::vector<Entry<Inspector>>& inspectors() {
       {Inspector::softmax, "softmax", "Softmax", "online softmax, tile by tile, on scores that can be edited"},
       {Inspector::occupancy, "occupancy", "Occupancy", "CTAs an SM holds, and what limits them"},
       {Inspector::memory, "memory", "Memory", "memory against N, and the largest N of each GPU"},
+      {Inspector::source, "source", "Source", "the kernel's source, with the lines of the operation under way"},
   };
   return list;
 }

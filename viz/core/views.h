@@ -12,7 +12,7 @@ enum class View : std::uint8_t {
   validate,  // predicted against recorded, every row of the recording
 };
 
-enum class Inspector : std::uint8_t { numbers, bytes, roofline, sweep, softmax, occupancy, memory };
+enum class Inspector : std::uint8_t { numbers, bytes, roofline, sweep, softmax, occupancy, memory, source };
 
 /// How an entry is called: `key` in state tokens and options, `title` on its tab.
 template <class Which>

@@ -12,5 +12,6 @@ struct EmbeddedFile {
 
 std::span<const EmbeddedFile> embedded_machines();    // sim/machine/*.json
 std::span<const EmbeddedFile> embedded_recordings();  // kernels/recordings/*.json
+std::span<const EmbeddedFile> embedded_kernel_sources();  // kernels/*/NN_*.cu: to be read, not compiled
 
 }  // namespace flashscope

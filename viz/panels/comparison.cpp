@@ -114,6 +114,25 @@ Request comparison_panel(const Ui& ui, const Rect& area, const Results& results,
     ImGui::PopFont();
   } else if (results.asks_first) {
     if (ImGui::Button("Simulate the whole problem")) request = Request::confirm;
+  } else if (results.live_progress < 1) {
+    ImGui::PushFont(ui.fonts.small);
+    ImGui::ProgressBar(static_cast<float>(results.live_progress), {w - ui.px(70), ui.px(20)}, "measuring");
+    ImGui::SameLine();
+    if (ImGui::Button("Cancel")) request = Request::cancel;
+    ImGui::PopFont();
+  } else {
+    ImGui::PushFont(ui.fonts.small);
+    if (ImGui::Button("Measure on this GPU")) request = Request::measure;
+    if (ImGui::IsItemHovered())
+      ImGui::SetTooltip("runs both kernels here: checked against the reference, then timed and counted");
+    if (results.live && !results.live->message.empty()) {
+      ImGui::SameLine();
+      ImGui::PushStyleColor(ImGuiCol_Text, c.warning);
+      ImGui::TextUnformatted("not measured (?)");
+      ImGui::PopStyleColor();
+      if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", results.live->message.c_str());
+    }
+    ImGui::PopFont();
   }
   end_panel();
   return request;

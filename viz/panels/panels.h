@@ -10,6 +10,7 @@
 #include "viz/core/memory_curve.h"
 #include "viz/core/occupancy_table.h"
 #include "viz/core/scene.h"
+#include "viz/core/source_view.h"
 #include "viz/render/ui.h"
 
 namespace flashscope::viz {
@@ -33,8 +34,8 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
                                      const std::array<std::optional<double>, 2>& recorded_us);
 
 /// What the user asked of the session by a button.
-enum class Request { none, confirm, cancel };
-/// Predicted beside recorded, for both algorithms.
+enum class Request { none, confirm, cancel, measure };
+/// Predicted beside recorded, for both algorithms; measures on the GPU of this machine.
 Request comparison_panel(const Ui& ui, const Rect& area, const Results& results,
                          const std::vector<Comparison>& comparisons);
 
@@ -47,6 +48,9 @@ Request sweep_panel(const Ui& ui, const Rect& area, AppState& state, const Figur
 void softmax_panel(const Ui& ui, const Rect& area, AppState& state, const SoftmaxSteps& steps);
 void occupancy_panel(const Ui& ui, const Rect& area, const Machine& machine,
                      const std::array<std::vector<OccupancyRow>, 2>& tables, const Settings& settings);
+/// `doing`: the operation in words.
+void source_panel(const Ui& ui, const Rect& area, const SourceFile& file, const SourcePlace& place,
+                  const std::string& doing);
 void memory_panel(const Ui& ui, const Rect& area, const MemoryCurve& curve, const Settings& settings);
 /// In place of an inspector whose numbers are not there.
 void inspector_message(const Ui& ui, const Rect& area, const std::string& title, const std::string& text);

@@ -175,11 +175,30 @@ class StageDrawing {
              name_of(column.tensor), Align::center);
         draw_tile_map(m_ui, m_list, {column.x, m_maps_top, column.w, height_of(*map)}, *map, MapView::state,
                       std::string(m_name) + name_of(column.tensor));
+        tile_tip({column.x, m_maps_top, column.w, height_of(*map)}, *map);
       } else if (is_score && !ghost_drawn) {
         ghost_drawn = true;
         draw_scores_on_chip(column);
       }
     }
+  }
+
+  /// The tile under the mouse, in words: what a map of many small tiles cannot show.
+  void tile_tip(const Rect& area, const TileMap& map) {
+    if (!ImGui::IsMouseHoveringRect({area.x, area.y}, {area.right(), area.bottom()}, false) || area.empty()) return;
+    const ImVec2 mouse = ImGui::GetIO().MousePos;
+    const auto cell_at = [](float from, float length, float at, int cells) {
+      return std::clamp(static_cast<int>((at - from) / length * static_cast<float>(cells)), 0, cells - 1);
+    };
+    const int row = cell_at(area.y, area.h, mouse.y, map.down), col = cell_at(area.x, area.w, mouse.x, map.across);
+    const TileCell& cell = map.at(row, col);
+    static const char* states[] = {"not used yet", "on its way to an SM", "used", "on its way from an SM", "written",
+                                   "never used: the mask leaves nothing of it"};
+    std::string text = std::string(name_of(map.tensor)) + "[" + std::to_string(row) +
+                       (map.across > 1 ? "," + std::to_string(col) : "") + "]: " +
+                       states[static_cast<std::size_t>(cell.state)];
+    if (cell.in_l2) text += cell.dirty ? ", in L2, not yet in HBM" : ", in L2";
+    ImGui::SetTooltip("%s", text.c_str());
   }
 
   float height_of(const TileMap& map) const {

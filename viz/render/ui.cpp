@@ -13,7 +13,7 @@ bool exists(const std::string& path) { return std::ifstream(path).good(); }
 std::string find_font(std::initializer_list<const char*> names) {
   static const char* folders[] = {
       "/usr/share/fonts/opentype/inter/",    "/usr/share/fonts/inter/",         "/usr/share/fonts/truetype/inter/",
-      "/usr/share/fonts/truetype/dejavu/",   "/usr/share/fonts/dejavu/",        "/usr/share/fonts/TTF/",
+      "/usr/share/fonts/truetype/jetbrains-mono/", "/usr/share/fonts/truetype/dejavu/",   "/usr/share/fonts/dejavu/",        "/usr/share/fonts/TTF/",
       "/usr/share/fonts/dejavu-sans-fonts/", "/usr/share/fonts/truetype/noto/", "/Library/Fonts/",
       "/System/Library/Fonts/Supplemental/"};
   for (const char* name : names)
@@ -63,6 +63,7 @@ Fonts load_fonts(float scale) {
       {"Inter-SemiBold.otf", "Inter-SemiBold.ttf", "DejaVuSansCondensed-Bold.ttf", "DejaVuSans-Bold.ttf"}, size(15));
   fonts.title = add_font(
       {"Inter-SemiBold.otf", "Inter-SemiBold.ttf", "DejaVuSansCondensed-Bold.ttf", "DejaVuSans-Bold.ttf"}, size(19));
+  fonts.mono = add_font({"JetBrainsMono-Regular.ttf", "DejaVuSansMono.ttf"}, size(12.5f));
   return fonts;
 }
 

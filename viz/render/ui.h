@@ -23,6 +23,7 @@ struct Fonts {
   ImFont* small = nullptr;
   ImFont* bold = nullptr;
   ImFont* title = nullptr;
+  ImFont* mono = nullptr;  // source code
 };
 
 struct Ui {

@@ -1,0 +1,91 @@
+#include "viz/core/source_view.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "sim/schedule/algorithms.h"
+#include "viz/io/embedded.h"
+
+namespace flashscope::viz {
+namespace {
+
+bool contains(const std::string& line, const std::string& text) { return line.find(text) != std::string::npos; }
+
+/// How kernels name a tensor's tiles: "at.q(", or a variable of that name.
+std::vector<std::string> names_of(Tensor tensor) {
+  if (tensor == Tensor::S) return {"at.scores(", "(s)", "(s,"};
+  if (tensor == Tensor::P) return {"at.probabilities(", "(weights"};
+  std::string name = name_of(tensor);
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return {"at." + name + "(", "(" + name + ")", "(" + name + ","};
+}
+
+bool reports(const std::string& line, const TileOp& op) {
+  if (op.op != Op::load && op.op != Op::store) return contains(line, "log.compute(Op::" + std::string(name_of(op.op)) + ",");
+  const std::string verb = op.op == Op::load ? "load" : "store";
+  if (!contains(line, "log." + verb + "(") && !(contains(line, verb + "_tile(") && contains(line, "log)"))) return false;
+  const auto names = names_of(op.tensor);
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return contains(line, name); });
+}
+
+/// "// 3. S = …" in any indentation.
+bool begins_step(const std::string& line) {
+  const std::size_t at = line.find_first_not_of(' ');
+  if (at == std::string::npos || line.compare(at, 3, "// ") != 0) return false;
+  std::size_t digit = at + 3;
+  while (digit < line.size() && std::isdigit(static_cast<unsigned char>(line[digit]))) ++digit;
+  return digit > at + 3 && digit < line.size() && line[digit] == '.';
+}
+
+/// Of "three_pass_scores" in the file of three_pass: the line of its __global__, or -1. Its name may stand a line below.
+int kernel_line(const SourceFile& file, const std::string& kernel) {
+  const auto size = static_cast<int>(file.lines.size());
+  for (int n = 0; n < size; ++n) {
+    if (!contains(file.lines[static_cast<std::size_t>(n)], "__global__")) continue;
+    for (int k = n; k < std::min(size, n + 3); ++k)
+      if (contains(file.lines[static_cast<std::size_t>(k)], kernel + "(KernelParams")) return n;
+  }
+  return -1;
+}
+
+}  // namespace
+
+SourceFile source_of(const std::string& algorithm) {
+  SourceFile file;
+  std::string rung;
+  for (const Algorithm& a : algorithms())
+    if (a.name == algorithm) rung = a.rung;
+  const std::string name = rung + "_" + algorithm + ".cu";
+  for (const EmbeddedFile& embedded : embedded_kernel_sources()) {
+    if (embedded.name != name) continue;
+    file.name = name;
+    std::size_t at = 0;
+    while (at < embedded.content.size()) {
+      const std::size_t end = std::min(embedded.content.find('\n', at), embedded.content.size());
+      file.lines.emplace_back(embedded.content.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  return file;
+}
+
+SourcePlace source_place(const SourceFile& file, const std::string& kernel, const TileOp& op) {
+  SourcePlace place;
+  const auto size = static_cast<int>(file.lines.size());
+  const auto line = [&](int n) -> const std::string& { return file.lines[static_cast<std::size_t>(n)]; };
+  place.kernel_first = std::max(0, kernel_line(file, kernel));
+  place.kernel_last = place.kernel_first;
+  while (place.kernel_last < size && line(place.kernel_last) != "}") ++place.kernel_last;  // of the function
+  place.kernel_last = std::min(size, place.kernel_last + 1);
+  for (int n = place.kernel_first; n < place.kernel_last; ++n)
+    if (reports(line(n), op)) place.lit.push_back(n);
+  if (place.lit.empty()) return place;
+  place.step_first = place.lit.front();
+  while (place.step_first > place.kernel_first && !begins_step(line(place.step_first))) --place.step_first;
+  place.step_last = place.lit.front() + 1;
+  while (place.step_last < place.kernel_last && !begins_step(line(place.step_last))) ++place.step_last;
+  if (!begins_step(line(place.step_first))) place.step_first = place.step_last = 0;  // a kernel without numbered steps
+  return place;
+}
+
+}  // namespace flashscope::viz
