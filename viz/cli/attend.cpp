@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 #include <memory>
 
@@ -35,31 +34,6 @@ struct Options {
   std::string out;
 };
 
-/// Distance from the float64 reference over the elements that are finite in both; the others are counted.
-struct OutputError {
-  double max_abs = 0, mean_abs = 0;
-  std::int64_t nonfinite = 0;  // not finite where the reference is, or another infinity than the reference has
-};
-
-OutputError error_of(const Array& values, const Array& reference) {
-  OutputError error;
-  std::int64_t finite = 0;
-  for (std::size_t k = 0; k < values.values.size(); ++k) {
-    const double a = values.values[k], b = reference.values[k];
-    if (a == b || (std::isnan(a) && std::isnan(b))) {
-      ++finite;
-    } else if (!std::isfinite(a) || !std::isfinite(b)) {
-      ++error.nonfinite;
-    } else {
-      ++finite;
-      error.max_abs = std::max(error.max_abs, std::abs(a - b));
-      error.mean_abs += std::abs(a - b);
-    }
-  }
-  if (finite > 0) error.mean_abs /= static_cast<double>(finite);
-  return error;
-}
-
 AttendInput read_input(const Options& options) {
   const bool any_npy = !(options.npy.q + options.npy.k + options.npy.v + options.npy.mask + options.npy.d_out).empty();
   if (!options.files.empty() && any_npy) throw Error(ErrorKind::usage, "attend: give FILE, or --q --k --v, not both");
@@ -88,24 +62,6 @@ AttentionProblem problem_of(const AttendInput& input, const Options& options) {
   problem.dense_mask = input.inputs.keep.heads > 0;
   validate(problem);
   return problem;
-}
-
-Json list_of(const std::vector<double>& values) {
-  Json list = Json::array();
-  for (double value : values) list.push_back(json_number(value));
-  return list;
-}
-
-Json step_json(const TileState& state) {
-  Json acc = Json::array();
-  for (int row = 0; row < state.acc.rows; ++row) {
-    Json line = Json::array();
-    for (int col = 0; col < state.acc.cols; ++col) line.push_back(json_number(state.acc.at(0, row, col)));
-    acc.push_back(std::move(line));
-  }
-  return {{"cta", state.cta},      {"tile", state.j},       {"m", list_of(state.m)},
-          {"l", list_of(state.l)}, {"acc", std::move(acc)}, {"rescale", list_of(state.rescale)},
-          {"head", state.head},    {"query_tile", state.i}};
 }
 
 Json error_json(const OutputError& error) {
@@ -156,7 +112,7 @@ std::unique_ptr<Result> attend(const AttentionProblem& problem, const AttentionI
   } else {
     ComputeOptions compute_options;
     if (options.steps)
-      compute_options.after_tile = [&](const TileState& state) { result.steps.push_back(step_json(state)); };
+      compute_options.after_tile = [&](const TileState& state) { result.steps.push_back(tile_state_to_json(state)); };
     result.outputs = compute(*result.schedule, inputs, compute_options);
   }
   list_outputs(result, reference_attention(problem, inputs));

@@ -34,6 +34,13 @@ const std::vector<Command>& commands() {
        "  flashscope validate\n"
        "  flashscope validate my-gpu.json --csv > errors.csv",
        declare_validate},
+      {"lesson", "lessons without a window: list, check, run with answers, export as a page",
+       "Examples:\n"
+       "  flashscope lesson list\n"
+       "  flashscope lesson check --lessons my-course\n"
+       "  flashscope lesson run 03-streaming-softmax --answers answers.json\n"
+       "  flashscope lesson export 03-streaming-softmax --out lesson.html",
+       declare_lesson},
       {"doctor", "what works here: GPU, driver, counters, display, and the next step for what does not",
        "Example:\n"
        "  flashscope doctor",

@@ -285,4 +285,45 @@ NpyArray npy_row_array(const Array& array, int batch, int heads) {
   return result;
 }
 
+OutputError error_of(const Array& values, const Array& reference) {
+  OutputError error;
+  std::int64_t finite = 0;
+  for (std::size_t k = 0; k < values.values.size(); ++k) {
+    const double a = values.values[k], b = reference.values[k];
+    if (a == b || (std::isnan(a) && std::isnan(b))) {
+      ++finite;
+    } else if (!std::isfinite(a) || !std::isfinite(b)) {
+      ++error.nonfinite;
+    } else {
+      ++finite;
+      error.max_abs = std::max(error.max_abs, std::abs(a - b));
+      error.mean_abs += std::abs(a - b);
+    }
+  }
+  if (finite > 0) error.mean_abs /= static_cast<double>(finite);
+  return error;
+}
+
+namespace {
+
+Json list_of(const std::vector<double>& values) {
+  Json list = Json::array();
+  for (double value : values) list.push_back(json_number(value));
+  return list;
+}
+
+}  // namespace
+
+Json tile_state_to_json(const TileState& state) {
+  Json acc = Json::array();
+  for (int row = 0; row < state.acc.rows; ++row) {
+    Json line = Json::array();
+    for (int col = 0; col < state.acc.cols; ++col) line.push_back(json_number(state.acc.at(0, row, col)));
+    acc.push_back(std::move(line));
+  }
+  return {{"cta", state.cta},      {"tile", state.j},       {"m", list_of(state.m)},
+          {"l", list_of(state.l)}, {"acc", std::move(acc)}, {"rescale", list_of(state.rescale)},
+          {"head", state.head},    {"query_tile", state.i}};
+}
+
 }  // namespace flashscope

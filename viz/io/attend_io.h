@@ -37,4 +37,14 @@ Json nested_row_lists(const Array& array, int batch, int heads);
 NpyArray npy_array(const Array& array, int batch, int heads);
 NpyArray npy_row_array(const Array& array, int batch, int heads);
 
+/// Distance from the float64 reference over the elements that are finite in both; the others are counted.
+struct OutputError {
+  double max_abs = 0, mean_abs = 0;
+  std::int64_t nonfinite = 0;  // not finite where the reference is, or another infinity than the reference has
+};
+OutputError error_of(const Array& values, const Array& reference);
+
+/// {"cta", "tile", "m", "l", "acc", "rescale", "head", "query_tile"}: one of `attend --steps`.
+Json tile_state_to_json(const TileState& state);
+
 }  // namespace flashscope

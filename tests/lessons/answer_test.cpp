@@ -1,0 +1,257 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "tests/lessons/support.h"
+#include "viz/core/lesson_answer.h"
+#include "viz/core/lesson_state.h"
+
+namespace flashscope::viz {
+namespace {
+
+using Verdict = Grade::Verdict;
+
+Question number_question(const Number& right, const std::string& unit, const std::string& tolerance) {
+  Question question;
+  question.right = right;
+  question.unit = unit_or_label(unit);
+  question.tolerance = parse_tolerance(tolerance);
+  return question;
+}
+
+Verdict verdict(const Question& question, const std::string& typed) { return grade_number(question, typed).verdict; }
+
+TEST_CASE("L01: a tolerance is a decimal, not a binary fraction") {
+  const Question question = number_question(*Number::decimal("45.8"), "", "0.2");
+  for (const char* typed : {"45.6", "46", "46.0", "45,6"}) CHECK(verdict(question, typed) == Verdict::right);
+  CHECK(verdict(question, "46.01") == Verdict::wrong);
+  CHECK(verdict(question, "45.59") == Verdict::wrong);
+}
+
+TEST_CASE("L01: around zero a relative tolerance has a floor, infinity is itself") {
+  const Question zero = number_question(Number(0), "", "1 %");
+  CHECK(verdict(zero, "0") == Verdict::right);
+  CHECK(verdict(zero, "1e-12") == Verdict::right);
+  CHECK(verdict(zero, "0.1") == Verdict::wrong);
+  const Question infinite = number_question(Number::of(-HUGE_VAL), "", "1 %");
+  for (const char* typed : {"-inf", "−∞", "minus infinity", "-infinity"}) {
+    CAPTURE(std::string(typed));
+    CHECK(verdict(infinite, typed) == Verdict::right);
+  }
+  CHECK(verdict(infinite, "inf") == Verdict::wrong);
+  CHECK(verdict(infinite, "-1e300") == Verdict::wrong);
+}
+
+TEST_CASE("L01: whole numbers are compared as whole numbers, also above 2^53") {
+  const Question bytes = number_question(Number(4456448), "B", "0");
+  CHECK(verdict(bytes, "4456448") == Verdict::right);
+  CHECK(verdict(bytes, "4456449") == Verdict::wrong);
+  const Question large = number_question(Number(9007199254740993), "B", "0");
+  CHECK(verdict(large, "9007199254740993") == Verdict::right);
+  CHECK(verdict(large, "9007199254740992") == Verdict::wrong);
+}
+
+TEST_CASE("L01: in each of the 24 orders the right text is right, and the order stays put between tries") {
+  std::vector<std::string> options = {"zero", "one", "two", "three"};
+  Question question;
+  question.kind = LessonAsk::Kind::choice;
+  question.right_option = "zero";
+  question.mistake_options = {"one", "two", "three"};
+  std::sort(options.begin(), options.end());
+  do {
+    question.options = options;
+    for (int attempt = 0; attempt < 2; ++attempt)
+      for (const std::string& option : options)
+        CHECK((grade_choice(question, option).verdict == Verdict::right) == (option == "zero"));
+  } while (std::next_permutation(options.begin(), options.end()));
+  for (std::size_t count = 0; count < 9; ++count) {
+    const auto order = shuffled(count, "lesson/question");
+    CHECK(order == shuffled(count, "lesson/question"));
+    std::vector<std::size_t> all(count);
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    CHECK(std::is_permutation(order.begin(), order.end(), all.begin(), all.end()));
+    if (count > 1) CHECK(order != all);
+  }
+}
+
+TEST_CASE("L01: scores are tenths") {
+  CHECK(score_tenths(1) == 10);
+  CHECK(score_tenths(2) == 7);
+  CHECK(score_tenths(9) == 1);
+  CHECK(score_tenths(0) == 0);
+}
+
+TEST_CASE("the notations that people type") {
+  const Question question = number_question(Number(4456448), "B", "2 %");
+  for (const char* typed : {"4456448",
+                            "4,456,448",
+                            "4 456 448",
+                            "4'456'448",
+                            "4.456.448",
+                            "4_456_448",
+                            "4\u00a0456\u00a0448",
+                            "4.4 MB",
+                            "4,4 MB",
+                            "4.46MB",
+                            "4.46 mb",
+                            "~4.4 MB",
+                            "about 4.4 MB",
+                            "= 4.4e6",
+                            "4.4e6 B",
+                            "4.4·10^6",
+                            "4.4×10⁶",
+                            "4.4x10^6",
+                            "4.25 MiB",
+                            "4352 KiB",
+                            "0.00446 GB",
+                            "4.4 million",
+                            "4.4 million bytes",
+                            "2^22 * 1.06",
+                            "34 * 2¹⁷",
+                            "4456448 bytes.",
+                            "1024*64*2*34",
+                            "4 MiB + 0"}) {
+    CAPTURE(std::string(typed));
+    // "4 MiB + 0" is no number with a unit, and 4 MiB would be off by more than 2 %.
+    CHECK(verdict(question, typed) == (std::string(typed) == "4 MiB + 0" ? Verdict::unreadable : Verdict::right));
+  }
+  for (const char* typed : {"4.4", "4456448 MB", "44 MB", "4.4 GB", "0", "-4456448", "inf"}) {
+    CAPTURE(std::string(typed));
+    CHECK(verdict(question, typed) == Verdict::wrong);
+  }
+  for (const char* typed :
+       {"", "   ", "lots", "4.4.4 MB", "four MB", "4 m", "6\u0664", "0x440000", "run.bytes", "1/0", "((((", "4.4 µs"}) {
+    CAPTURE(std::string(typed));
+    const Grade grade = grade_number(question, typed);
+    CHECK(grade.verdict == Verdict::unreadable);
+    CHECK(!grade.note.empty());
+  }
+}
+
+TEST_CASE("shares, ratios, times and labels") {
+  const Question share = number_question(Number::fraction(1, 3), "%", "2 %");
+  for (const char* typed : {"33.3", "33 %", "33.3%", "33 per cent", "33 percent", "1/3", "0.333", "100/3"}) {
+    CAPTURE(std::string(typed));
+    CHECK(verdict(share, typed) == Verdict::right);
+  }
+  CHECK(verdict(share, "3.3") == Verdict::wrong);
+  const Question ratio = number_question(Number::of(2.137), "", "5 %");
+  for (const char* typed : {"2.1", "2.1x", "2.1 ×", "2.1 times", "214 %"}) {
+    CAPTURE(std::string(typed));
+    CHECK(verdict(ratio, typed) == Verdict::right);
+  }
+  const Question time = number_question(Number::of(1097.4), "ms", "2 %");
+  for (const char* typed : {"1.1", "1.1 ms", "1097 us", "1,097 µs", "0.0011 s", "1097"}) {
+    CAPTURE(std::string(typed));
+    CHECK(verdict(time, typed) == Verdict::right);
+  }
+  const Question tiles = number_question(Number(16), "tiles", "0");
+  for (const char* typed : {"16", "16 tiles", "16 tile", "2^4"}) CHECK(verdict(tiles, typed) == Verdict::right);
+  CHECK(verdict(tiles, "16 MB") == Verdict::unreadable);
+}
+
+TEST_CASE("a number of MiB written as MB is told apart") {
+  const Grade grade = grade_number(number_question(Number(64) * Number(1 << 20), "MB", "1 %"), "64");
+  CHECK(grade.verdict == Verdict::wrong);
+  CHECK(testing::contains(grade.note, "MiB"));
+}
+
+TEST_CASE("known mistakes are recognised, and orders compared by their texts") {
+  Question question = number_question(Number(100), "", "1 %");
+  question.mistakes = {Number(50), Number(200)};
+  CHECK(grade_number(question, "200").mistake == 1);
+  CHECK(grade_number(question, "70").mistake == -1);
+  Question order;
+  order.kind = LessonAsk::Kind::order;
+  order.right_items = {"a", "b", "c"};
+  CHECK(grade_order(order, {"a", "b", "c"}).verdict == Verdict::right);
+  CHECK(grade_order(order, {" A ", "b", "C"}).verdict == Verdict::right);
+  CHECK(grade_order(order, {"b", "a", "c"}).verdict == Verdict::wrong);
+  CHECK(grade_order(order, {"a", "b"}).verdict == Verdict::unreadable);
+  CHECK(grade_order(order, {"a", "b", "b"}).verdict == Verdict::unreadable);
+}
+
+const char* kAsks =
+    "## One\n```run r\n```\n"
+    "```ask\nkind = \"number\"\nid = \"n\"\nquestion = \"?\"\nanswer = \"r.bytes\"\nunit = \"MB\"\nhint = [\"a\", "
+    "\"b\"]\nreason = \"because {{ r.bytes in MB }}\"\n```\n"
+    "```ask\nkind = \"number\"\nid = \"p\"\npredict = true\nquestion = \"?\"\nanswer = \"r.us\"\nunit = \"µs\"\nreason "
+    "= \"so\"\n```\n"
+    "## Two\n```ask\nkind = \"choice\"\nid = \"c\"\nquestion = \"?\"\nright = \"yes\"\nwrong = [[\"no\", \"really\"], "
+    "\"perhaps\"]\nreason = \"so\"\n```\n";
+
+TEST_CASE("a learner's way through a lesson") {
+  const OpenLesson open = testing::opened(kAsks);
+  REQUIRE(open.faults.empty());
+  LearnState state = go_to_lesson({}, &open.lesson);
+  CHECK(state.step == 0);
+  state.asks["n"].typed = "what";
+  state = submit(state, open, 0);
+  CHECK(state.asks["n"].tries == 0);  // not understood is no try
+  state.asks["n"].typed = "9";
+  state = submit(state, open, 0);
+  CHECK(state.asks["n"].tries == 1);
+  CHECK_FALSE(state.asks["n"].closed());
+  state = show_hint(show_hint(show_hint(state, open, 0), open, 0), open, 0);
+  CHECK(state.asks["n"].hints == 2);
+  state.asks["n"].typed = "4.4";
+  state = submit(state, open, 0);
+  CHECK(state.asks["n"].right);
+  CHECK(state.progress["t"].answers["n"].score_tenths == 7);
+  state.asks["p"].typed = "100";
+  state = submit(state, open, 1);
+  CHECK(state.asks["p"].revealed);  // a prediction is never wrong
+  state = go_to_step(state, open.lesson, 99);
+  CHECK(state.step == 1);
+  state.asks["c"].chosen = "no";
+  state = submit(state, open, 2);
+  CHECK(state.asks["c"].last.mistake == 0);
+  CHECK_FALSE(state.progress["t"].done);
+  state.asks["c"].chosen = "yes";
+  state = submit(state, open, 2);
+  CHECK(state.progress["t"].done);
+  // Going back lowers nothing, and coming back finds it as it was left.
+  state = go_to_step(state, open.lesson, 0);
+  CHECK(state.progress["t"].furthest == 1);
+  CHECK(state.progress["t"].done);
+  state = go_to_lesson(go_to_lesson(state, nullptr), &open.lesson);
+  CHECK(state.asks["c"].right);
+}
+
+TEST_CASE("an answer found after it was shown earns no points, and a lecturer's visit is no progress") {
+  const OpenLesson open = testing::opened(kAsks);
+  LearnState state = reveal(go_to_lesson({}, &open.lesson), open, 2);
+  state.asks["c"].chosen = "yes";
+  state = submit(state, open, 2);
+  CHECK(state.progress["t"].answers["c"].right);
+  CHECK(state.progress["t"].answers["c"].score_tenths == 0);
+  LearnState lecturer;
+  lecturer.lecturer = true;
+  lecturer = go_to_step(go_to_lesson(lecturer, &open.lesson), open.lesson, 1);
+  lecturer.asks["c"].chosen = "yes";
+  lecturer = submit(lecturer, open, 2);
+  CHECK(lecturer.progress.empty());
+}
+
+TEST_CASE("a graded report") {
+  const OpenLesson open = testing::opened(kAsks);
+  const Json report = graded_report(open, {{"n", "4.46 MB"}, {"c", "NO"}}, "a.json");
+  CHECK(report["asked"] == 3);
+  CHECK(report["answered"] == 2);
+  CHECK(report["right"] == 1);
+  CHECK(report["score"] == 0.5);
+  CHECK(report["asks"][0]["verdict"] == "right");
+  CHECK(report["asks"][0]["reason"] == "because 4.46 MB");
+  CHECK(report["asks"][1]["verdict"] == "unanswered");
+  CHECK(report["asks"][2]["mistake"] == "really");
+  CHECK(graded_report(open, {{"n", 4456448}}, "a.json")["asks"][0]["verdict"] == "right");
+  CHECK(testing::contains(testing::message_of([&] {
+                            graded_report(open, {{"x", 1}}, "a.json");
+                          }),
+                          "'x' is not one of the questions n, p, c"));
+}
+
+}  // namespace
+}  // namespace flashscope::viz

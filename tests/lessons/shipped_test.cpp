@@ -1,0 +1,141 @@
+// The lessons themselves: nothing stale, nothing missing, and a checker that would see it if there were.
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "tests/lessons/support.h"
+#include "tests/support/temporary_folder.h"
+#include "viz/cli/lesson_engine.h"
+#include "viz/core/lesson_check.h"
+#include "viz/core/lesson_terms.h"
+#include "viz/io/attend_io.h"
+#include "viz/io/files.h"
+
+namespace flashscope::viz {
+namespace {
+
+using testing::contains;
+
+TEST_CASE("every shipped lesson holds what it says") {
+  const LessonLibrary library = LessonLibrary::shipped();
+  const LessonEngine engine = make_lesson_engine();
+  const LessonList list = read_lessons(library);
+  CHECK(list.faults.empty());
+  CHECK(list.lessons.size() >= 11);
+  std::set<std::string> ids;
+  std::set<int> numbers;
+  for (const Lesson& lesson : list.lessons) {
+    CAPTURE(lesson.file);
+    CHECK(ids.insert(lesson.id).second);
+    CHECK(numbers.insert(lesson.number).second);
+    const LessonCheck check = check_lesson(open_lesson(lesson, library, engine), library);
+    for (const std::string& fault : check.faults) FAIL_CHECK(fault);
+    CHECK(check.minutes >= 5);
+    CHECK(check.minutes <= 15);
+    CHECK(check.reading_ease > 60);
+    CHECK(check.claims > 0);
+  }
+}
+
+TEST_CASE("the eight keys of the lesson are those of the tests") {
+  const AttendInput lesson =
+      attend_input_from_json(LessonLibrary::shipped().text("eight-keys.json"), "eight-keys.json");
+  const AttendInput tests = read_attend_json(FLASHSCOPE_TEST_DATA "/online_softmax_example.json");
+  CHECK(lesson.inputs.q.values == tests.inputs.q.values);
+  CHECK(lesson.inputs.k.values == tests.inputs.k.values);
+  CHECK(lesson.inputs.v.values == tests.inputs.v.values);
+  CHECK(lesson.problem.scale() == tests.problem.scale());
+}
+
+TEST_CASE("terms have one meaning each") {
+  std::set<std::string> names;
+  for (const Term& term : terms()) {
+    CAPTURE(std::string(term.name));
+    CHECK(names.insert(term.name).second);
+    CHECK(std::string(term.meaning).size() > 10);
+    CHECK(find_term(term.name) == &term);
+  }
+  CHECK(find_term("no such thing") == nullptr);
+}
+
+/// Faults of a lesson in a folder of its own.
+std::vector<std::string> faults_of(const std::string& body) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("t.md")) << testing::kFront << body;
+  const LessonLibrary library = LessonLibrary::of_folder(folder.folder().string());
+  return check_lesson(open_lesson(library.lesson("t"), library, make_lesson_engine()), library).faults;
+}
+
+const std::string kRun = "```run r\nseqlen = 128\nheads = 1\n```\n";
+const std::string kChoice =
+    "```ask\nkind = \"choice\"\nid = \"c\"\nquestion = \"?\"\nright = \"r\"\nwrong = [\"w\"]\nreason = \"x\"\n```\n";
+
+std::string number_ask(const std::string& answer, const std::string& more) {
+  return "```ask\nkind = \"number\"\nid = \"n\"\nquestion = \"?\"\nanswer = \"" + answer + "\"\nreason = \"x\"\n" +
+         more + "```\n";
+}
+
+TEST_CASE("a sound lesson has no fault") {
+  CHECK(faults_of(kRun +
+                  "## S\nA [[tile]], {{ r.sm_read_bytes in MB }}\n\n```show\nruns = [\"r\"]\noperation = \"load K\"\nj "
+                  "= 1\n```\n" +
+                  number_ask("r.sm_read_bytes", "unit = \"kB\"\n") + kChoice)
+            .empty());
+}
+
+TEST_CASE("each kind of fault is seen, with its line") {
+  const std::pair<std::string, std::string> cases[] = {
+      {"## S\n[[flux capacitor]]\n\n" + kChoice, "t.md:8: [[flux capacitor]] is no known term"},
+      {"## S\n[x](other.md)\n\n" + kChoice, "'other.md' is not in the lesson's folder"},
+      {"## S\n[x](../x.md)\n\n" + kChoice, "outside the lesson's folder"},
+      {"## S\n\n![p](p.png)\n\n" + kChoice, "'p.png' is not in the lesson's folder"},
+      {"## S\n```run r\nseqlen = 12a\n```\n" + kChoice, "t.md:9: "},
+      {"## S\n```run r\nseqlen = \"abc\"\n```\n" + kChoice, "run r: --seqlen: 'abc'"},
+      {"## S\n```run r\nblock = 3\n```\n" + kChoice, "'block' is not one of the problem options"},
+      {"## S\n```run r\ngpu = \"../my.json\"\n```\n" + kChoice, "a lesson takes a shipped description"},
+      {kRun + "## S\n```claims\nr.flops = 1\n```\n" + kChoice, "t.md:13: the claim 'r.flops = 1' is false"},
+      {kRun + "## S\n```claims\nr.flops\n```\n" + kChoice, "is no comparison"},
+      {kRun + "## S\n```show\nruns = [\"r\"]\noperation = \"load X\"\n```\n" + kChoice, "no operation 'load X'"},
+      {kRun + "## S\n```show\nruns = [\"r\"]\noperation = \"load K\"\nj = 99\n```\n" + kChoice,
+       "no operation 'load K' with these tile indices"},
+      {kRun + "## S\n```show\nruns = [\"q\"]\n```\n" + kChoice, "'q' is not a run"},
+      {kRun + "```run q\nlike = \"r\"\nhead-dim = 32\n```\n## S\n```show\nruns = [\"r\", \"q\"]\n```\n" + kChoice,
+       "differ in more than algorithm and tile"},
+      {kRun + "## S\n```show\nruns = [\"r\"]\nkernel = \"k\"\noperation = \"load K\"\n```\n" + kChoice,
+       "kernel: 'k' is not one of flash_v2"},
+      {kRun + "## S\n" + number_ask("r.sm_read_bytes", "mistakes = [[\"r.sm_read_bytes * 1.001\", \"x\"]]\n") + kChoice,
+       "is graded right instead of wrong"},
+      {kRun + "## S\n" + number_ask("r.gpu", "") + kChoice, "no number"},
+      {kRun + "## S\n{{ r.recorded.time_us in ms }}\n\n" + kChoice,
+       "unavailable (the recording of nvidia-h200 has no row for this run)"},
+      {"## S\ntext\n\n## T\ntext\n", "the last step asks nothing"},
+      {"## S\ntext\n\n## S\n" + kChoice, "a second step is called 'S'"},
+      {"## S\n```ask\nkind = \"order\"\nquestion = \"?\"\nitems = [[\"a\", \"1\"], [\"b\", \"1\"]]\nreason = "
+       "\"x\"\n```\n" +
+           kChoice,
+       "are equal, so no order is right"},
+  };
+  for (const auto& [body, expected] : cases) {
+    CAPTURE(body);
+    const std::string& text = body;
+    std::string all;
+    try {
+      for (const std::string& fault : faults_of(text)) all += fault + "\n";
+    } catch (const Error& error) {
+      all = error.what();
+    }
+    CAPTURE(all);
+    CHECK(contains(all, expected));
+  }
+}
+
+TEST_CASE("readability") {
+  const Readability plain = readability("The cat sat on the mat. It was 3.5 years old.");
+  CHECK(plain.sentences == 2);
+  CHECK(plain.words == 10);
+  CHECK(plain.ease() > 90);
+  CHECK(readability("").ease() == 0);
+}
+
+}  // namespace
+}  // namespace flashscope::viz

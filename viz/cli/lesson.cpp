@@ -1,0 +1,186 @@
+// flashscope lesson: lessons without a window. List them, check them, grade answers, write one as a page.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "sim/error.h"
+#include "viz/cli/command.h"
+#include "viz/cli/lesson_engine.h"
+#include "viz/cli/lesson_html.h"
+#include "viz/cli/options.h"
+#include "viz/cli/table.h"
+#include "viz/core/lesson_check.h"
+#include "viz/io/files.h"
+#include "viz/io/lesson_library.h"
+#include "viz/io/toml.h"
+#include "viz/io/version.h"
+
+namespace flashscope {
+namespace {
+
+struct Options {
+  std::vector<std::string> words;  // what to do, and the lessons' names
+  std::string folder, answers, out;
+  bool json = false;
+};
+
+LessonLibrary library_of(const Options& options) {
+  return options.folder.empty() ? LessonLibrary::shipped() : LessonLibrary::of_folder(options.folder);
+}
+
+/// Without toml++ there would be "no lesson"; this says why.
+void require_toml() {
+  if (!can_read_toml()) parse_toml("", "lesson");
+}
+
+void list(const Options& options, Context& context) {
+  const LessonList lessons = read_lessons(library_of(options));
+  for (const std::string& fault : lessons.faults) context.note("flashscope: " + fault + "\n");
+  if (options.json) {
+    Json array = Json::array();
+    for (const Lesson& lesson : lessons.lessons)
+      array.push_back({{"name", lesson.name},
+                       {"id", lesson.id},
+                       {"number", lesson.number},
+                       {"title", lesson.title},
+                       {"summary", lesson.summary},
+                       {"steps", lesson.steps.size()},
+                       {"asks", lesson.asks.size()}});
+    return context.print(json_text(array));
+  }
+  using enum Table::Align;
+  Table table({right, left, left});
+  for (const Lesson& lesson : lessons.lessons) table.row({std::to_string(lesson.number), lesson.name, lesson.title});
+  context.print(table.text());
+}
+
+std::vector<std::string> chosen_files(const Options& options, const LessonLibrary& library) {
+  if (options.words.size() == 1) return library.files();
+  std::vector<std::string> files;
+  for (std::size_t n = 1; n < options.words.size(); ++n) {
+    const std::string& name = options.words[n];
+    // A file that cannot be parsed is still one to check.
+    if (library.has(name + ".md"))
+      files.push_back(name + ".md");
+    else
+      files.push_back(library.lesson(name).file);
+  }
+  return files;
+}
+
+viz::LessonCheck checked(const std::string& file, const LessonLibrary& library, const viz::LessonEngine& engine) {
+  try {
+    return check_lesson(open_lesson(parse_lesson(library.text(file), file), library, engine), library);
+  } catch (const Error& error) {
+    viz::LessonCheck check;
+    check.name = file.substr(0, file.size() - 3);
+    check.faults.emplace_back(error.what());
+    return check;
+  }
+}
+
+void check(const Options& options, Context& context) {
+  const LessonLibrary library = library_of(options);
+  const std::vector<std::string> files = chosen_files(options, library);
+  if (files.empty()) throw Error(ErrorKind::input, "lesson check: there is no lesson (*.md) in " + options.folder);
+  const viz::LessonEngine engine = make_lesson_engine();
+  using enum Table::Align;
+  Table table({left, right, right, right, right, right, right, right, right, right});
+  table.row({"lesson", "steps", "runs", "values", "claims", "shows", "asks", "words", "min", "ease"});
+  Json array = Json::array();
+  std::string faults;
+  std::size_t count = 0, lessons = 0;
+  for (const std::string& file : files) {
+    const viz::LessonCheck c = checked(file, library, engine);
+    table.row({c.name, std::to_string(c.steps), std::to_string(c.runs), std::to_string(c.values),
+               std::to_string(c.claims), std::to_string(c.shows), std::to_string(c.asks), std::to_string(c.words),
+               fmt::format("{:.0f}", c.minutes), fmt::format("{:.0f}", c.reading_ease)});
+    array.push_back({{"name", c.name},
+                     {"title", c.title},
+                     {"steps", c.steps},
+                     {"runs", c.runs},
+                     {"values", c.values},
+                     {"claims", c.claims},
+                     {"shows", c.shows},
+                     {"asks", c.asks},
+                     {"words", c.words},
+                     {"minutes", c.minutes},
+                     {"reading_ease", c.reading_ease},
+                     {"faults", c.faults}});
+    for (const std::string& fault : c.faults) faults += fault + "\n";
+    count += c.faults.size();
+    lessons += !c.faults.empty();
+  }
+  context.print(options.json ? json_text(array)
+                             : table.text() +
+                                   "  min: to read, look and answer. ease: Flesch reading ease, 60 is plain "
+                                   "English.\n");
+  if (!faults.empty()) {
+    context.note(faults);
+    throw Error(ErrorKind::input, fmt::format("lesson check: {} {} in {} of {} lessons", count,
+                                              count == 1 ? "fault" : "faults", lessons, files.size()));
+  }
+}
+
+const std::string& only_name(const Options& options) {
+  if (options.words.size() != 2)
+    throw Error(ErrorKind::usage,
+                "lesson " + options.words[0] + ": give the name of one lesson; 'flashscope lesson list' has them");
+  return options.words[1];
+}
+
+void run_answers(const Options& options, Context& context) {
+  const std::string& name = only_name(options);
+  if (options.answers.empty())
+    throw Error(ErrorKind::usage, "--answers: missing; it takes a JSON file {\"answers\": {\"QUESTION\": ANSWER, …}}");
+  const LessonLibrary library = library_of(options);
+  const Json document = parse_json(read_text_file(options.answers), options.answers);
+  const Json& answers = required_member(document, "answers", options.answers);
+  const viz::OpenLesson open = open_lesson(library.lesson(name), library, make_lesson_engine());
+  if (!open.faults.empty()) throw Error(ErrorKind::input, open.faults.front());
+  Json report = graded_report(open, answers, options.answers);
+  stamp(report);
+  const std::string text = json_text(report);
+  if (options.out.empty()) return context.print(text);
+  write_file_atomically(options.out, text);
+}
+
+void export_page(const Options& options, Context& context) {
+  const std::string& name = only_name(options);
+  const LessonLibrary library = library_of(options);
+  const viz::OpenLesson open = open_lesson(library.lesson(name), library, make_lesson_engine());
+  if (!open.faults.empty()) throw Error(ErrorKind::input, open.faults.front());
+  std::vector<std::string> notices;
+  const std::string page = lesson_html(open, library, notices);
+  for (const std::string& notice : notices) context.note("flashscope: " + notice + "\n");
+  if (options.out.empty()) return context.print(page);
+  write_file_atomically(options.out, page);
+}
+
+}  // namespace
+
+Action declare_lesson(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  add_positionals(app, "list | check [NAME…] | run NAME | export NAME", 100,
+                  "what to do; NAME as 'list' prints it, or the lesson's number", options->words);
+  add_text(app, "--lessons", "DIR", "a folder of your own lessons (*.md) instead of those shipped", options->folder);
+  add_text(app, "--answers", "FILE", "run: answers by question, as JSON (docs/file-formats.md)", options->answers);
+  add_text(app, "--out", "FILE", "run, export: write here instead of to standard output", options->out);
+  add_flag(app, "--json", "list, check: as JSON", options->json);
+  return [options](Context& context) {
+    require_toml();
+    const std::string action = options->words.empty() ? "" : options->words[0];
+    if (action == "list" && options->words.size() > 1)
+      throw Error(ErrorKind::usage, "lesson list: '" + options->words[1] + "': one argument too many");
+    if (!options->answers.empty() && action != "run") throw Error(ErrorKind::usage, "--answers: only with lesson run");
+    if (!options->out.empty() && action != "run" && action != "export")
+      throw Error(ErrorKind::usage, "--out: only with lesson run and lesson export");
+    if (action == "list") return list(*options, context);
+    if (action == "check") return check(*options, context);
+    if (action == "run") return run_answers(*options, context);
+    if (action == "export") return export_page(*options, context);
+    throw Error(ErrorKind::usage, "lesson: '" + action + "' is not one of list, check, run, export");
+  };
+}
+
+}  // namespace flashscope

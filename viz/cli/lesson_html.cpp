@@ -1,0 +1,278 @@
+#include "viz/cli/lesson_html.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/error.h"
+#include "viz/core/lesson_page.h"
+#include "viz/core/scene.h"
+#include "viz/core/session.h"
+#include "viz/core/text.h"
+#include "viz/io/machine_io.h"
+#include "viz/io/version.h"
+#include "viz/render/palette.h"
+
+namespace flashscope {
+namespace {
+
+using namespace viz;
+using Cell = viz::TileState;  // sim's TileState is the online softmax of a tile
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+std::string hex(Color color) {
+  return fmt::format("#{:02x}{:02x}{:02x}", color & 0xFF, color >> 8 & 0xFF, color >> 16 & 0xFF);
+}
+
+/// The CSS variable of a colour: the same page serves light and dark.
+std::string variable(Tensor tensor) { return std::string("--tensor-") + name_of(tensor); }
+std::string variable(Reason reason) { return std::string("--reason-") + name_of(reason); }
+
+std::string colors(const Palette& c) {
+  std::string css;
+  const auto set = [&](const std::string& name, Color color) { css += name + ":" + hex(color) + ";"; };
+  set("--window", c.window);
+  set("--box", c.box);
+  set("--text", c.text);
+  set("--dim", c.text_dim);
+  set("--line", c.line);
+  set("--grip", c.grip);
+  set("--good", c.good);
+  for (int t = 0; t < kNumTensors; ++t) set(variable(static_cast<Tensor>(t)), c.tensors[static_cast<std::size_t>(t)]);
+  for (int r = 0; r < kNumReasons; ++r) set(variable(static_cast<Reason>(r)), c.reasons[static_cast<std::size_t>(r)]);
+  return css;
+}
+
+std::string style() {
+  return ":root{" + colors(palette(Theme::light)) + "}@media(prefers-color-scheme:dark){:root{" +
+         colors(palette(Theme::dark)) +
+         "}}body{background:var(--window);color:var(--text);font:17px/1.55 Inter,system-ui,sans-serif;margin:0}"
+         "main{max-width:44em;margin:0 auto;padding:2em 1em 4em}h1{line-height:1.2}h2{margin-top:2.2em}"
+         "table{border-collapse:collapse;margin:1em 0}td,th{border-bottom:1px solid var(--line);padding:.3em "
+         ".9em;text-align:left}"
+         "td{font-variant-numeric:tabular-nums}code,pre{background:var(--grip);border-radius:3px;padding:.1em .3em}"
+         "pre{padding:.7em;overflow:auto}blockquote{border-left:3px solid var(--line);margin:1em 0;padding-left:1em}"
+         ".term{border-bottom:2px solid var(--mark,var(--line));cursor:help}.value{font-weight:600}"
+         ".ask{background:var(--box);border:1px solid var(--line);border-radius:6px;padding:.2em 1.1em;margin:1.2em 0}"
+         "summary{cursor:pointer;color:var(--dim)}figure{margin:1.2em "
+         "0}figcaption,footer{color:var(--dim);font-size:.85em}"
+         "svg,img{max-width:100%;height:auto}svg text{font:12px Inter,system-ui,sans-serif;fill:var(--text)}svg "
+         ".dim{fill:var(--dim)}";
+}
+
+std::string html(const PageText& text) {
+  std::string out;
+  for (const PageSpan& span : text) {
+    const std::string shown = escaped(span.text);
+    switch (span.style) {
+      case PageSpan::Style::text: out += shown; break;
+      case PageSpan::Style::strong: out += "<strong>" + shown + "</strong>"; break;
+      case PageSpan::Style::emphasis: out += "<em>" + shown + "</em>"; break;
+      case PageSpan::Style::code: out += "<code>" + shown + "</code>"; break;
+      case PageSpan::Style::value:
+        out += "<span class=\"value\" title=\"" + escaped(span.tip) + "\">" + shown + "</span>";
+        break;
+      case PageSpan::Style::link: {
+        // Another lesson of the folder is exported beside this page.
+        std::string target = span.target;
+        if (target.size() > 3 && target.substr(target.size() - 3) == ".md")
+          target.replace(target.size() - 3, 3, ".html");
+        out += "<a href=\"" + escaped(target) + "\">" + shown + "</a>";
+        break;
+      }
+      case PageSpan::Style::term: {
+        std::string mark;
+        if (span.term && span.term->thing == Term::Thing::tensor) mark = variable(span.term->tensor);
+        if (span.term && span.term->thing == Term::Thing::reason) mark = variable(span.term->reason);
+        out += "<span class=\"term\"" + (mark.empty() ? "" : " style=\"--mark:var(" + mark + ")\"") + " title=\"" +
+               escaped(span.tip) + "\">" + shown + "</span>";
+        break;
+      }
+    }
+  }
+  return out;
+}
+
+std::string base64(const std::string& bytes) {
+  static const char* digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t n = 0; n < 3; ++n)
+      group = group << 8 | (at + n < bytes.size() ? static_cast<unsigned char>(bytes[at + n]) : 0);
+    for (std::size_t n = 0; n < 4; ++n) out += at + n <= bytes.size() ? digits[group >> (18 - 6 * n) & 63] : '=';
+  }
+  return out;
+}
+
+std::string picture(const std::string& file, const std::string& text, const LessonLibrary& library) {
+  const std::size_t dot = file.rfind('.');
+  const std::string ending = dot == std::string::npos ? "" : file.substr(dot + 1);
+  const std::string type = ending == "svg" ? "svg+xml" : ending == "jpg" ? "jpeg" : ending;
+  return "<figure><img alt=\"" + escaped(text) + "\" src=\"data:image/" + escaped(type) + ";base64," +
+         base64(library.bytes(file)) + "\"></figure>\n";
+}
+
+/// Tiles of one head in HBM: used ones in the tensor's colour, those under way framed, the others grey.
+std::string map_svg(const TileMap& map, double x, double y, double width, double height) {
+  std::string svg;
+  const double w = width / map.across, h = height / map.down;
+  for (int row = 0; row < map.down; ++row)
+    for (int col = 0; col < map.across;) {
+      const TileCell& cell = map.at(row, col);
+      int end = col + 1;
+      while (end < map.across && map.at(row, end).state == cell.state) ++end;
+      const bool used = cell.state != Cell::untouched && cell.state != Cell::skipped;
+      const bool now = cell.state == Cell::reading || cell.state == Cell::writing;
+      svg += fmt::format(
+          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"var({})\" opacity=\"{}\"/>",
+          x + col * w, y + row * h, (end - col) * w, h, used ? variable(map.tensor) : "--grip",
+          cell.state == Cell::skipped ? "0.3"
+          : now || !used              ? "1"
+                                      : "0.6");
+      col = end;
+    }
+  svg += fmt::format(
+      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" stroke=\"var(--line)\"/>", x, y,
+      width, height);
+  return svg + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x, y - 5, name_of(map.tensor));
+}
+
+/// One algorithm at one instant, 340 units wide.
+std::string stage_svg(const StageTrace& trace, const Scene& scene, double left) {
+  std::string svg = fmt::format("<text x=\"{}\" y=\"16\" font-weight=\"600\">{}, {} of {}</text>", left,
+                                escaped(trace.schedule().algorithm()), time_text(static_cast<double>(scene.t) / 1e6),
+                                time_text(trace.prediction().time_us()));
+  svg += fmt::format("<text class=\"dim\" x=\"{}\" y=\"36\">in HBM, one head</text>", left);
+  double x = left;
+  for (const TileMap& map : scene.maps) {
+    if (map.across == 0 || map.down == 0) continue;
+    const double width = map.across > 1 ? 84 : 24;
+    svg += map_svg(map, x, 62, width, 84);
+    x += width + 12;
+  }
+  double y = 172;
+  const CtaView* cta = nullptr;
+  for (const SmView& sm : scene.sms)
+    if (!cta && !sm.ctas.empty()) cta = &sm.ctas[0];
+  svg +=
+      fmt::format("<text class=\"dim\" x=\"{}\" y=\"{}\">{}</text>", left, y,
+                  cta ? escaped(fmt::format("on chip, CTA {}: {}", cta->cta, cta->doing)) : "on chip: no CTA at work");
+  x = left;
+  for (const HeldTile& tile : cta ? cta->tiles : std::vector<HeldTile>()) {
+    const double width = 16 + 8.0 * static_cast<double>(tile.name.size());
+    svg += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"22\" rx=\"3\" fill=\"var({})\" opacity=\"{}\"/>",
+                       x, y + 10, width, variable(tile.tensor), tile.spent ? "0.35" : "0.6");
+    svg += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>", x + 8, y + 26, escaped(tile.name));
+    x += width + 8;
+  }
+  return svg + fmt::format("<text x=\"{}\" y=\"{}\">moved: {} to the SMs, {} from HBM, {} to HBM</text>", left,
+                           y + 56, size_text(static_cast<double>(scene.moved.sm_read)),
+                           size_text(static_cast<double>(scene.moved.hbm_read)),
+                           size_text(static_cast<double>(scene.moved.hbm_write)));
+}
+
+std::string show_html(const OpenLesson& open, const LessonShow& show, const std::string& point) {
+  const Settings settings = stage_settings(open, show);
+  const Machine machine = load_machine(settings.gpu);
+  const AttentionProblem problem = stage_problem(settings, kMaxStageOps);
+  std::vector<std::shared_ptr<const StageTrace>> traces;
+  for (std::size_t n = 0; n < show.runs.size(); ++n)
+    traces.push_back(trace_stage(settings.algorithms[n], problem, settings.tile, machine, settings.start));
+  const Picoseconds t = moment_of(open.lesson, show, *traces.back());
+  const double width = traces.size() == 2 ? 720 : 360;
+  std::string svg = fmt::format("<svg viewBox=\"0 0 {} 236\" role=\"img\" aria-label=\"the stage\">", width);
+  for (std::size_t n = 0; n < traces.size(); ++n)
+    svg += stage_svg(*traces[n], make_scene(*traces[n], t, 1), 370.0 * static_cast<double>(n));
+  return "<figure>" + svg + "</svg><figcaption>The stage: " + escaped(describe(problem)) + ", on " +
+         escaped(machine.title) + ". " + point + "</figcaption></figure>\n";
+}
+
+std::string ask_html(const PageAsk& ask, const Question& question, const OpenLesson& open) {
+  std::string out = "<div class=\"ask\"><p>" + std::string(ask.predict ? "<strong>Predict first.</strong> " : "") +
+                    html(ask.question) + "</p>\n";
+  if (ask.kind == LessonAsk::Kind::choice) {
+    out += "<ul>";
+    for (const std::string& option : question.options) out += "<li>" + escaped(option) + "</li>";
+    out += "</ul>\n";
+  }
+  if (ask.kind == LessonAsk::Kind::order) {
+    out += "<p>Put into order: ";
+    for (std::size_t n = 0; n < question.items.size(); ++n) out += (n ? " · " : "") + escaped(question.items[n]);
+    out += "</p>\n";
+  }
+  for (const LessonText& hint : open.lesson.asks[ask.index].hints)
+    out += "<details><summary>Hint</summary><p>" + escaped(open.plain(hint)) + "</p></details>\n";
+  return out + "<details><summary>Answer</summary><p><strong>" + escaped(ask.answer) + "</strong></p><p>" +
+         html(ask.reason) + "</p></details></div>\n";
+}
+
+}  // namespace
+
+std::string lesson_html(const OpenLesson& open, const LessonLibrary& library, std::vector<std::string>& notices) {
+  LearnState everything;
+  everything.lecturer = true;  // answers are there, folded away
+  const Lesson& lesson = open.lesson;
+  std::string body = "<h1>" + escaped(lesson.title) + "</h1>\n<p>" + escaped(lesson.summary) + "</p>\n";
+  for (everything.step = 0; everything.step < static_cast<int>(lesson.steps.size()); ++everything.step) {
+    const LessonPage page = lesson_page(open, everything, library);
+    body += "<h2>" + escaped(page.title) + "</h2>\n";
+    using Kind = LessonBlock::Kind;
+    Kind before = Kind::paragraph;
+    const auto close_list = [&](Kind next) {
+      if (before != next && before == Kind::bullet) body += "</ul>\n";
+      if (before != next && before == Kind::numbered) body += "</ol>\n";
+    };
+    for (const PageBlock& block : page.blocks) {
+      close_list(block.kind);
+      switch (block.kind) {
+        case Kind::paragraph: body += "<p>" + html(block.text) + "</p>\n"; break;
+        case Kind::heading: body += "<h3>" + html(block.text) + "</h3>\n"; break;
+        case Kind::quote: body += "<blockquote>" + html(block.text) + "</blockquote>\n"; break;
+        case Kind::code: body += "<pre>" + escaped(block.code) + "</pre>\n"; break;
+        case Kind::bullet: body += (before == Kind::bullet ? "<li>" : "<ul><li>") + html(block.text) + "</li>\n"; break;
+        case Kind::numbered:
+          body += (before == Kind::numbered ? "<li>" : "<ol><li>") + html(block.text) + "</li>\n";
+          break;
+        case Kind::image:
+          if (block.picture.empty()) notices.push_back(html(block.text));
+          body += block.picture.empty() ? "<p><em>" + html(block.text) + "</em></p>\n"
+                                        : picture(block.picture, block.text[0].text, library);
+          break;
+        case Kind::show: body += show_html(open, lesson.shows[block.index], html(block.text)); break;
+        case Kind::ask: body += ask_html(block.ask, open.questions[block.index], open); break;
+        case Kind::table:
+          body += "<table>";
+          for (std::size_t row = 0; row < block.table.size(); ++row) {
+            body += "<tr>";
+            for (const PageText& cell : block.table[row])
+              body += (row ? "<td>" : "<th>") + html(cell) + (row ? "</td>" : "</th>");
+            body += "</tr>\n";
+          }
+          body += "</table>\n";
+          break;
+      }
+      before = block.kind;
+    }
+    close_list(Kind::paragraph);
+  }
+  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+         "content=\"width=device-width,initial-scale=1\"><title>" +
+         escaped(lesson.title) + "</title><style>" + style() + "</style></head>\n<body><main>\n" + body +
+         "<footer><p>" + escaped(version_line()) + "</p></footer>\n</main></body></html>\n";
+}
+
+}  // namespace flashscope

@@ -1,0 +1,159 @@
+#include "viz/core/lesson_answer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "sim/error.h"
+
+namespace flashscope::viz {
+namespace {
+
+using Verdict = Grade::Verdict;
+
+/// `value` and the right answer are in the unit's base.
+bool is_close(const Number& value, const Number& right, const Question& question) {
+  if (!std::isfinite(right.value()) || !std::isfinite(value.value())) return value == right;
+  const Tolerance& t = question.tolerance;
+  Number allowed = t.absolute * question.unit.scale;
+  if (!t.relative.is_zero()) {
+    const Number share = abs(right) * t.relative;
+    allowed = allowed + (share < kSmallestTolerance ? kSmallestTolerance : share);
+  }
+  // A computed time is a double: its own rounding must not decide.
+  if (!right.is_exact()) allowed = allowed + Number::of(std::fabs(right.value()) * 1e-12);
+  return abs(value - right) <= allowed;
+}
+
+int mistake_of(const Number& value, const Question& question) {
+  for (std::size_t n = 0; n < question.mistakes.size(); ++n)
+    if (is_close(value, question.mistakes[n], question)) return static_cast<int>(n);
+  return -1;
+}
+
+std::string small_trimmed(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '\r' || c == '\n' || c == '\t') c = ' ';
+    if (c == ' ' && (out.empty() || out.back() == ' ')) continue;
+    out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  while (!out.empty() && out.back() == ' ') out.pop_back();
+  return out;
+}
+
+/// The unit that is as large to the eye: MB and MiB.
+std::optional<Unit> lookalike(const Unit& unit) {
+  static const std::pair<const char*, const char*> pairs[] = {
+      {"kB", "KiB"}, {"MB", "MiB"}, {"GB", "GiB"}, {"TB", "TiB"}};
+  for (const auto& [decimal, binary] : pairs) {
+    if (unit.name == decimal) return unit_named(binary);
+    if (unit.name == binary) return unit_named(decimal);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Tolerance parse_tolerance(const std::string& text) {
+  std::string number = text;
+  const bool percent = number.find('%') != std::string::npos;
+  number.erase(std::remove_if(number.begin(), number.end(), [](char c) { return c == '%' || c == ' '; }), number.end());
+  const auto value = Number::decimal(number);
+  if (!value) throw Error(ErrorKind::input, "tolerance: '" + text + "' is not a number or a number and %");
+  return percent ? Tolerance{Number(0), *value / Number(100)} : Tolerance{*value, Number(0)};
+}
+
+std::string Question::right_text() const {
+  switch (kind) {
+    case LessonAsk::Kind::number: return quantity_text(right, unit);
+    case LessonAsk::Kind::choice: return right_option;
+    case LessonAsk::Kind::order: break;
+  }
+  std::string text;
+  for (const std::string& item : right_items) text += (text.empty() ? "" : ", then ") + item;
+  return text;
+}
+
+Grade grade_number(const Question& question, const std::string& typed) {
+  Grade grade;
+  const Unit& unit = question.unit;
+  const auto read = parse_typed(typed, unit.dimension == Unit::Dimension::plain ? unit.name : "", grade.note);
+  if (!read) return grade;
+  if (read->unit && read->unit->dimension != unit.dimension) {
+    // A ratio may be written in per cent, and a label left out.
+    const bool ratio = unit.dimension == Unit::Dimension::plain && read->unit->dimension == Unit::Dimension::share;
+    if (!ratio) {
+      grade.note = "The answer is " + (unit.name.empty() ? std::string("a plain number") : "in " + unit.name) +
+                   ", not in " + read->unit->name + ".";
+      return grade;
+    }
+  }
+  const Number value = read->written * (read->unit ? read->unit->scale : unit.scale);
+  const auto right = [&](const Number& v) { return is_close(v, question.right, question); };
+  grade.verdict = Verdict::right;
+  if (right(value)) return grade;
+  // Nobody means 4,456,448 MB: a plain number that is right in bytes (or as a fraction of 1) is right.
+  const bool scaled = !(unit.scale == Number(1));
+  if (!read->unit && scaled && right(read->written)) {
+    const char* base = unit.dimension == Unit::Dimension::bytes  ? "bytes"
+                       : unit.dimension == Unit::Dimension::time ? "microseconds"
+                                                                 : "a fraction of 1";
+    grade.note = std::string("Taken as ") + base + ".";
+    return grade;
+  }
+  grade.verdict = Verdict::wrong;
+  grade.mistake = mistake_of(value, question);
+  if (const auto other = lookalike(read->unit ? *read->unit : unit); other && grade.mistake < 0)
+    if (right(read->written * other->scale))
+      grade.note = "That is the number of " + other->name + ": 1 MB is 1,000,000 bytes, 1 MiB is 1,048,576.";
+  return grade;
+}
+
+Grade grade_choice(const Question& question, const std::string& option) {
+  Grade grade;
+  const std::string wanted = small_trimmed(option);
+  if (wanted == small_trimmed(question.right_option)) {
+    grade.verdict = Verdict::right;
+    return grade;
+  }
+  for (std::size_t n = 0; n < question.mistake_options.size(); ++n)
+    if (wanted == small_trimmed(question.mistake_options[n])) {
+      grade.verdict = Verdict::wrong;
+      grade.mistake = static_cast<int>(n);
+      return grade;
+    }
+  grade.note = "“" + option + "” is not one of the options.";
+  return grade;
+}
+
+Grade grade_order(const Question& question, const std::vector<std::string>& items) {
+  Grade grade;
+  std::vector<std::string> given, wanted;
+  for (const std::string& item : items) given.push_back(small_trimmed(item));
+  for (const std::string& item : question.right_items) wanted.push_back(small_trimmed(item));
+  if (!std::is_permutation(given.begin(), given.end(), wanted.begin(), wanted.end())) {
+    grade.note = "Each of the " + std::to_string(wanted.size()) + " items stands in the list once.";
+    return grade;
+  }
+  grade.verdict = given == wanted ? Verdict::right : Verdict::wrong;
+  return grade;
+}
+
+std::vector<std::size_t> shuffled(std::size_t count, const std::string& seed) {
+  std::uint64_t state = 14695981039346656037u;  // FNV-1a of the text
+  for (char c : seed) state = (state ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t left = count; left > 1; --left) {
+    state = state * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX generator
+    std::swap(order[left - 1], order[(state >> 33) % left]);
+  }
+  if (std::is_sorted(order.begin(), order.end()) && count > 1)
+    std::rotate(order.begin(), order.begin() + 1, order.end());
+  return order;
+}
+
+int score_tenths(int tries) { return tries < 1 ? 0 : std::max(1, 13 - 3 * tries); }
+
+}  // namespace flashscope::viz

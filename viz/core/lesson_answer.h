@@ -1,0 +1,59 @@
+// Grading. Decimal answers and tolerances are exact fractions, so 45.6 is within 0.2 of 45.8; choices and orders are
+// compared by their text, never by a position on the screen.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "viz/core/lesson_units.h"
+#include "viz/io/lesson.h"
+
+namespace flashscope::viz {
+
+struct Tolerance {
+  Number absolute;  // in the question's unit
+  Number relative;  // of the right answer
+};
+/// A relative tolerance accepts at least this much around a right answer of 0 (in the unit's base).
+inline const Number kSmallestTolerance = Number::fraction(1, 1'000'000'000);
+/// "0.2", "2 %", "0" (exact). Throws Error(input).
+Tolerance parse_tolerance(const std::string& text);
+
+/// A question whose expressions have been evaluated.
+struct Question {
+  LessonAsk::Kind kind = LessonAsk::Kind::number;
+  // number, in the unit's base
+  Number right;
+  Unit unit;
+  Tolerance tolerance;
+  std::vector<Number> mistakes;
+  // choice: `options` in the order in which they are shown, which is the same every time
+  std::string right_option;
+  std::vector<std::string> options;
+  std::vector<std::string> mistake_options;
+  // order: labels as shown, and in the right order
+  std::vector<std::string> items, right_items;
+
+  std::string right_text() const;
+};
+
+struct Grade {
+  enum class Verdict : std::uint8_t { right, wrong, unreadable };
+  Verdict verdict = Verdict::unreadable;
+  std::string note;  // about what was typed: "taken as bytes", "that is MiB", why it cannot be read
+  int mistake = -1;  // index of the known mistake that it is
+  bool operator==(const Grade&) const = default;
+};
+
+Grade grade_number(const Question& question, const std::string& typed);
+/// Case, and blanks around it, do not matter.
+Grade grade_choice(const Question& question, const std::string& option);
+Grade grade_order(const Question& question, const std::vector<std::string>& items);
+
+/// The order in which `count` things are shown: the same for the same text on every machine, never the given order for
+/// two or more.
+std::vector<std::size_t> shuffled(std::size_t count, const std::string& seed);
+
+/// Tenths of a point for an answer that was right at the `tries`-th try: 10, 7, 4, 1.
+int score_tenths(int tries);
+
+}  // namespace flashscope::viz

@@ -1,0 +1,240 @@
+#include "viz/core/lesson_check.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "sim/error.h"
+#include "viz/core/lesson_terms.h"
+#include "viz/core/scene.h"
+#include "viz/core/session.h"
+#include "viz/io/machine_io.h"
+
+namespace flashscope::viz {
+namespace {
+
+using Verdict = Grade::Verdict;
+
+class Checker {
+ public:
+  Checker(const OpenLesson& open, const LessonLibrary& library) : m_open(open), m_library(library) {}
+
+  LessonCheck run() {
+    const Lesson& lesson = m_open.lesson;
+    m_check.name = lesson.name;
+    m_check.title = lesson.title;
+    m_check.faults = m_open.faults;
+    m_check.steps = static_cast<int>(lesson.steps.size());
+    m_check.runs = static_cast<int>(lesson.runs.size());
+    m_check.values = static_cast<int>(m_open.values.size());
+    m_check.claims = static_cast<int>(lesson.claims.size());
+    m_check.shows = static_cast<int>(lesson.shows.size());
+    m_check.asks = static_cast<int>(lesson.asks.size());
+    steps();
+    for (std::size_t n = 0; n < lesson.asks.size(); ++n) answers(lesson.asks[n], m_open.questions[n]);
+    for (const LessonShow& show : lesson.shows) stage(show);
+    last_question();
+    reading();
+    return std::move(m_check);
+  }
+
+ private:
+  void fault(int line, const std::string& text) {
+    m_check.faults.push_back(m_open.lesson.file + ":" + std::to_string(line) + ": " + text);
+  }
+
+  void steps() {
+    std::set<std::string> titles;
+    for (const LessonStep& step : m_open.lesson.steps) {
+      if (step.title.empty()) fault(step.line, "this step has no title");
+      if (!titles.insert(step.title).second) fault(step.line, "a second step is called '" + step.title + "'");
+      if (step.blocks.empty()) fault(step.line, "this step is empty");
+      for (const LessonBlock& block : step.blocks) {
+        spans(block.text);
+        for (const auto& row : block.table)
+          for (const LessonText& cell : row) spans(cell);
+      }
+    }
+    for (const LessonAsk& ask : m_open.lesson.asks) {
+      spans(ask.question);
+      spans(ask.reason);
+      for (const LessonText& hint : ask.hints) spans(hint);
+      for (const LessonAsk::Mistake& mistake : ask.mistakes) spans(mistake.say);
+    }
+  }
+
+  void spans(const LessonText& text) {
+    for (const LessonSpan& span : text) {
+      const std::string& target = span.target;
+      switch (span.kind) {
+        case LessonSpan::Kind::term:
+          if (!find_term(target) && !m_open.lesson.terms.count(target))
+            fault(span.line, "[[" + target + "]] is no known term; explain it under [terms] in the front matter");
+          break;
+        case LessonSpan::Kind::link:
+          if (target.rfind("https://", 0) == 0 || target.rfind("http://", 0) == 0) break;  // not fetched
+          [[fallthrough]];
+        case LessonSpan::Kind::image:
+          if (!is_inside_folder(target))
+            fault(span.line, "'" + target + "' is outside the lesson's folder");
+          else if (!m_library.has(target))
+            fault(span.line, "'" + target + "' is not in the lesson's folder");
+          break;
+        default: break;
+      }
+    }
+  }
+
+  void expect(const LessonAsk& ask, const Grade& grade, Verdict wanted, const std::string& answer) {
+    if (grade.verdict == wanted) return;
+    static const char* words[] = {"right", "wrong", "unreadable"};
+    fault(ask.line, "question " + ask.id + ": the answer '" + answer + "' is graded " +
+                        words[static_cast<int>(grade.verdict)] + " instead of " + words[static_cast<int>(wanted)]);
+  }
+
+  void answers(const LessonAsk& ask, const Question& question) {
+    if (ask.kind == LessonAsk::Kind::number) return number(ask, question);
+    if (ask.kind == LessonAsk::Kind::choice) {
+      expect(ask, grade_choice(question, question.right_option), Verdict::right, question.right_option);
+      for (const std::string& option : question.mistake_options)
+        expect(ask, grade_choice(question, option), Verdict::wrong, option);
+      return;
+    }
+    if (question.right_items.empty()) return;  // its expressions failed, which is told already
+    std::vector<std::string> reversed = question.right_items;
+    std::reverse(reversed.begin(), reversed.end());
+    expect(ask, grade_order(question, question.right_items), Verdict::right, question.right_text());
+    expect(ask, grade_order(question, reversed), Verdict::wrong, "the reverse");
+    expect(ask, grade_order(question, question.items), Verdict::wrong, "the order shown");
+  }
+
+  void number(const LessonAsk& ask, const Question& question) {
+    const std::string shown = question.right_text();
+    expect(ask, grade_number(question, shown), Verdict::right, shown);
+    if (question.right.is_whole()) {
+      const std::string digits = std::to_string(question.right.whole());
+      expect(ask, grade_number(question, digits), Verdict::right, digits);
+    }
+    Question off = question;
+    off.right = question.right * Number(2) + question.unit.scale;
+    const std::string wrong = quantity_text(off.right, question.unit);
+    expect(ask, grade_number(question, wrong), Verdict::wrong, wrong);
+    for (std::size_t n = 0; n < question.mistakes.size(); ++n) {
+      const std::string mistake = quantity_text(question.mistakes[n], question.unit);
+      const Grade grade = grade_number(question, mistake);
+      expect(ask, grade, Verdict::wrong, mistake);
+      if (grade.verdict == Verdict::wrong && grade.mistake != static_cast<int>(n))
+        fault(ask.line, "question " + ask.id + ": the mistake '" + mistake + "' is taken for another one");
+    }
+  }
+
+  void stage(const LessonShow& show) {
+    if (!show.point.empty() && !find_term(show.point)) fault(show.line, "point: '" + show.point + "' is no known term");
+    try {
+      const Settings settings = stage_settings(m_open, show);
+      const std::size_t last = show.runs.size() - 1;
+      for (std::size_t n = 0; n < show.runs.size(); ++n) {
+        const StageTrace& trace = traced(settings, settings.algorithms[n]);
+        const Picoseconds t = n == last ? moment_of(m_open.lesson, show, trace) : 0;
+        if (make_scene(trace, t, 2).maps.empty()) fault(show.line, "the stage of '" + show.runs[n] + "' is empty");
+      }
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      const std::string here = m_open.lesson.file + ":";
+      m_check.faults.push_back(text.rfind(here, 0) == 0 ? text : here + std::to_string(show.line) + ": " + text);
+    }
+  }
+
+  const StageTrace& traced(const Settings& settings, const std::string& algorithm) {
+    for (const auto& [known, name, trace] : m_traces)
+      if (known == settings && name == algorithm) return *trace;
+    const Machine machine = load_machine(settings.gpu);
+    m_traces.emplace_back(
+        settings, algorithm,
+        trace_stage(algorithm, stage_problem(settings, kMaxStageOps), settings.tile, machine, settings.start));
+    return *std::get<2>(m_traces.back());
+  }
+
+  void last_question() {
+    const Lesson& lesson = m_open.lesson;
+    const bool asked = std::any_of(lesson.asks.begin(), lesson.asks.end(), [&](const LessonAsk& ask) {
+      return ask.step + 1 == lesson.steps.size() && !ask.predict;
+    });
+    if (!asked) fault(lesson.steps.back().line, "the last step asks nothing; a lesson ends with a question");
+  }
+
+  void reading() {
+    std::string text;
+    for (const LessonStep& step : m_open.lesson.steps)
+      for (const LessonBlock& block : step.blocks) {
+        if (!block.text.empty()) text += m_open.plain(block.text) + ".\n";
+        if (block.kind != LessonBlock::Kind::ask) continue;
+        const LessonAsk& ask = m_open.lesson.asks[block.index];
+        text += m_open.plain(ask.question) + "\n" + m_open.plain(ask.reason) + "\n";
+      }
+    const Readability prose = readability(text);
+    m_check.words = prose.words;
+    m_check.reading_ease = prose.ease();
+    m_check.minutes = prose.words / 180.0 + 0.75 * m_check.asks + 0.3 * m_check.shows;
+  }
+
+  const OpenLesson& m_open;
+  const LessonLibrary& m_library;
+  LessonCheck m_check;
+  std::vector<std::tuple<Settings, std::string, std::shared_ptr<const StageTrace>>> m_traces;
+};
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+/// Groups of vowels, a silent e at the end left out: good enough to compare texts.
+int syllables_of(const std::string& word) {
+  int count = 0;
+  bool before = false;
+  for (char c : word) {
+    const bool vowel = std::string("aeiouyAEIOUY").find(c) != std::string::npos;
+    count += vowel && !before;
+    before = vowel;
+  }
+  if (count > 1 && (word.back() == 'e' || word.back() == 'E')) --count;
+  return std::max(1, count);
+}
+
+}  // namespace
+
+Readability readability(const std::string& text) {
+  Readability result;
+  std::string word;
+  bool open_sentence = false;
+  for (std::size_t at = 0; at <= text.size(); ++at) {
+    const char c = at < text.size() ? text[at] : '\n';
+    if (is_letter(c) || (c == '\'' && !word.empty())) {
+      word += c;
+      continue;
+    }
+    if (!word.empty()) {
+      ++result.words;
+      result.syllables += syllables_of(word);
+      word.clear();
+      open_sentence = true;
+    }
+    // A point between digits ends nothing.
+    const bool ends = c == '.' || c == '!' || c == '?' || c == ':';
+    const bool at_word_end = at + 1 >= text.size() || text[at + 1] == ' ' || text[at + 1] == '\n';
+    if (ends && at_word_end && open_sentence) {
+      ++result.sentences;
+      open_sentence = false;
+    }
+  }
+  result.sentences += open_sentence;
+  return result;
+}
+
+double Readability::ease() const {
+  if (words == 0) return 0;
+  const double length = static_cast<double>(words) / std::max(1, sentences);
+  return 206.835 - 1.015 * length - 84.6 * syllables / words;
+}
+
+LessonCheck check_lesson(const OpenLesson& open, const LessonLibrary& library) { return Checker(open, library).run(); }
+
+}  // namespace flashscope::viz

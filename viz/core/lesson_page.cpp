@@ -1,0 +1,131 @@
+#include "viz/core/lesson_page.h"
+
+namespace flashscope::viz {
+namespace {
+
+PageSpan page_span(const OpenLesson& open, const LessonSpan& span) {
+  using Kind = LessonSpan::Kind;
+  using Style = PageSpan::Style;
+  switch (span.kind) {
+    case Kind::text: return {Style::text, span.text, "", "", nullptr};
+    case Kind::strong: return {Style::strong, span.text, "", "", nullptr};
+    case Kind::emphasis: return {Style::emphasis, span.text, "", "", nullptr};
+    case Kind::code: return {Style::code, span.text, "", "", nullptr};
+    case Kind::value: return {Style::value, open.value(span.text), span.text, "", nullptr};
+    case Kind::link: return {Style::link, span.text, "", span.target, nullptr};
+    case Kind::image: return {Style::emphasis, span.text, "", span.target, nullptr};
+    case Kind::term: break;
+  }
+  const Term* term = find_term(span.target);
+  const auto own = open.lesson.terms.find(span.target);
+  return {Style::term, span.text, own != open.lesson.terms.end() ? own->second : term ? term->meaning : "", "", term};
+}
+
+PageText page_text(const OpenLesson& open, const LessonText& text) {
+  PageText page;
+  for (const LessonSpan& span : text) page.push_back(page_span(open, span));
+  return page;
+}
+
+PageText plain(const std::string& text) { return {{PageSpan::Style::text, text, "", "", nullptr}}; }
+
+/// "You said 30 MB; it is 8.91 MB."
+std::string compared(const Question& question, const AskState& state) {
+  const std::string said = question.kind == LessonAsk::Kind::number ? state.typed : state.chosen;
+  return (said.empty() ? "It is " : "You said " + said + "; it is ") + question.right_text() + ".";
+}
+
+PageAsk page_ask(const OpenLesson& open, const LearnState& learn, std::size_t index) {
+  const LessonAsk& ask = open.lesson.asks[index];
+  const Question& question = open.questions[index];
+  PageAsk page;
+  page.index = index;
+  page.kind = ask.kind;
+  page.predict = ask.predict;
+  page.question = page_text(open, ask.question);
+  page.unit = question.unit.name;
+  page.options = question.options;
+  page.state = ask_state(learn, ask.id);
+  page.items = page.state.order.empty() ? question.items : page.state.order;
+  page.closed = page.state.closed() || learn.lecturer;
+  for (int n = 0; n < page.state.hints; ++n)
+    page.hints.push_back(page_text(open, ask.hints[static_cast<std::size_t>(n)]));
+  page.more_hints = !page.closed && page.state.hints < static_cast<int>(ask.hints.size());
+  const Grade& grade = page.state.last;
+  if (page.state.right) {
+    page.verdict = page.state.tries > 1 ? "Right, at try " + std::to_string(page.state.tries) + "." : "Right.";
+    page.good = true;
+  } else if (page.predict && page.state.revealed) {
+    page.verdict = compared(question, page.state);
+    page.good = page.state.graded && grade.verdict == Grade::Verdict::right;
+  } else if (page.state.graded) {
+    page.verdict = grade.verdict == Grade::Verdict::unreadable ? "" : "Not yet.";
+  }
+  if (page.state.graded && !page.state.right) {
+    if (grade.mistake >= 0) page.remark = page_text(open, ask.mistakes[static_cast<std::size_t>(grade.mistake)].say);
+    if (page.remark.empty() && !grade.note.empty()) page.remark = plain(grade.note);
+  }
+  if (page.closed) {
+    page.answer = question.right_text();
+    page.reason = page_text(open, ask.reason);
+  }
+  return page;
+}
+
+}  // namespace
+
+LessonPage lesson_page(const OpenLesson& open, const LearnState& state, const LessonLibrary& library) {
+  const Lesson& lesson = open.lesson;
+  LessonPage page;
+  page.lesson = "Lesson " + std::to_string(lesson.number) + ": " + lesson.title;
+  page.steps = static_cast<int>(lesson.steps.size());
+  page.step = state.step < page.steps ? state.step : page.steps - 1;
+  const LessonStep& step = lesson.steps[static_cast<std::size_t>(page.step)];
+  page.title = step.title;
+  for (std::size_t n = 0; n < lesson.shows.size(); ++n)
+    if (static_cast<int>(lesson.shows[n].step) <= page.step) page.show = static_cast<int>(n);
+  for (const LessonBlock& from : step.blocks) {
+    PageBlock block;
+    block.kind = from.kind;
+    block.text = page_text(open, from.text);
+    block.code = from.code;
+    block.number = from.number;
+    block.index = from.index;
+    for (const auto& row : from.table) {
+      block.table.emplace_back();
+      for (const LessonText& cell : row) block.table.back().push_back(page_text(open, cell));
+    }
+    if (from.kind == LessonBlock::Kind::image) {
+      const std::string& file = from.text[0].target;
+      if (is_inside_folder(file) && library.has(file))
+        block.picture = file;
+      else
+        block.text = plain("[picture " + file + " is missing: " + from.text[0].text + "]");
+    }
+    if (from.kind == LessonBlock::Kind::show && !lesson.shows[from.index].point.empty()) {
+      const std::string& point = lesson.shows[from.index].point;
+      block.text = page_text(open, {{LessonSpan::Kind::text, "Look at ", "", from.line},
+                                    {LessonSpan::Kind::term, point, point, from.line}});
+    }
+    if (from.kind == LessonBlock::Kind::ask) block.ask = page_ask(open, state, from.index);
+    page.blocks.push_back(std::move(block));
+  }
+  return page;
+}
+
+std::vector<LessonEntry> lesson_entries(const std::vector<Lesson>& lessons, const Progress& progress) {
+  std::vector<LessonEntry> entries;
+  for (const Lesson& lesson : lessons) {
+    LessonEntry entry;
+    entry.lesson = &lesson;
+    entry.steps = static_cast<int>(lesson.steps.size());
+    if (const auto known = progress.find(lesson.id); known != progress.end()) {
+      entry.done = known->second.done;
+      entry.step = known->second.furthest + 1;
+    }
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+}  // namespace flashscope::viz

@@ -1,0 +1,62 @@
+// A lesson opened: its runs predicted, its values computed, its questions ready to be graded. What fails becomes a
+// fault with file and line and leaves the rest readable.
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "viz/core/lesson_answer.h"
+#include "viz/core/settings.h"
+#include "viz/core/stage_trace.h"
+#include "viz/io/lesson.h"
+#include "viz/io/lesson_library.h"
+
+namespace flashscope::viz {
+
+/// What one run gave.
+struct RunFacts {
+  /// `simulate --json`, with `recorded` (the shipped recording's row), `machine` (values by key) and, in each kernel,
+  /// `limited_by` and `shares` (of CTA time by reason); or `attend --steps --json`.
+  Json document;
+  std::optional<Settings> settings;  // what the stage needs to show it; none for `attend`
+};
+
+/// Gets the share done; false cancels with Error(internal, "cancelled").
+using StillWanted = std::function<bool(double)>;
+
+/// Predicts one run. Throws Error; it is given by who knows the command line's options (viz/cli/lesson_engine.h).
+using LessonEngine = std::function<RunFacts(const LessonRun&, const LessonLibrary&, const StillWanted&)>;
+
+struct OpenLesson {
+  Lesson lesson;
+  std::map<std::string, RunFacts> runs;
+  std::map<std::string, std::string> values;  // text of {{ … }} → what is shown
+  std::vector<Question> questions;            // one for each of lesson.asks
+  std::vector<std::string> faults;            // "03-streaming-softmax.md:41: …"
+
+  /// What stands for {{ text }}.
+  std::string value(const std::string& text) const;
+  std::string plain(const LessonText& text) const;  // with values in their places
+};
+
+/// Never throws for what a lesson says; only when it was cancelled.
+OpenLesson open_lesson(Lesson lesson, const LessonLibrary& library, const LessonEngine& engine,
+                       const StillWanted& progress = {});
+
+/// Settings of the stage for a show; throws Error(input) when its runs do not exist or do not share a problem.
+Settings stage_settings(const OpenLesson& lesson, const LessonShow& show);
+
+/// When the stage reaches what the show names, in `trace` (that of its last run); throws Error(input) with file, line
+/// and what there is instead.
+Picoseconds moment_of(const Lesson& lesson, const LessonShow& show, const StageTrace& trace);
+
+/// One answer to each question, graded. `answers`: by question id a text, a number, or a list of texts.
+/// {"lesson", "title", "asks": [{"id", "kind", "question", "answer", "verdict", "expected", "note", "reason",
+/// "score"}],
+///  "asked", "answered", "right", "score"}; a score is between 0 and 1, the whole that of the asks that count.
+/// Throws Error(input) for an id that is not in the lesson.
+Json graded_report(const OpenLesson& lesson, const Json& answers, const std::string& file);
+
+}  // namespace flashscope::viz

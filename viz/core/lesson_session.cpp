@@ -1,0 +1,135 @@
+#include "viz/core/lesson_session.h"
+
+#include <algorithm>
+
+#include "sim/error.h"
+
+namespace flashscope::viz {
+
+const Lesson* LessonBook::find(const std::string& id) const {
+  if (list)
+    for (const Lesson& lesson : list->lessons)
+      if (lesson.id == id) return &lesson;
+  return nullptr;
+}
+
+LessonSession::LessonSession(LessonLibrary library, LessonEngine engine, std::function<void()> wake)
+    : m_library(std::make_shared<const LessonLibrary>(std::move(library))),
+      m_list(std::make_shared<const LessonList>(read_lessons(*m_library))),
+      m_engine(std::move(engine)),
+      m_wake(std::move(wake)) {
+  m_polled.library = m_library;
+  m_polled.list = m_list;
+  m_thread = std::thread([this] { work(); });
+}
+
+LessonSession::~LessonSession() {
+  {
+    const std::lock_guard lock(m_mutex);
+    m_stop = true;
+    ++m_generation;
+  }
+  m_changed.notify_all();
+  m_thread.join();
+}
+
+void LessonSession::request(const std::string& id) {
+  {
+    const std::lock_guard lock(m_mutex);
+    if (id == m_wanted) return;
+    m_wanted = id;
+    m_open = nullptr;
+    m_progress = 0;
+    ++m_generation;
+  }
+  m_changed.notify_all();
+}
+
+const LessonBook& LessonSession::poll() {
+  const std::lock_guard lock(m_mutex);
+  m_polled.open = m_open;
+  m_polled.progress = m_progress;
+  return m_polled;
+}
+
+const LessonBook& LessonSession::wait() {
+  {
+    std::unique_lock lock(m_mutex);
+    m_changed.wait(lock, [this] { return m_finished == m_generation; });
+  }
+  return poll();
+}
+
+void LessonSession::work() {
+  std::unique_lock lock(m_mutex);
+  for (;;) {
+    m_changed.wait(lock, [this] { return m_stop || m_finished != m_generation; });
+    if (m_stop) return;
+    const std::uint64_t generation = m_generation;
+    const std::string wanted = m_wanted;
+    lock.unlock();
+    std::shared_ptr<const OpenLesson> open;
+    const auto still_wanted = [&](double share) {
+      const std::lock_guard again(m_mutex);
+      if (m_generation != generation) return false;
+      m_progress = share;
+      return true;
+    };
+    const auto lesson =
+        std::find_if(m_list->lessons.begin(), m_list->lessons.end(), [&](const Lesson& l) { return l.id == wanted; });
+    if (lesson != m_list->lessons.end()) {
+      try {
+        open = std::make_shared<const OpenLesson>(open_lesson(*lesson, *m_library, m_engine, still_wanted));
+      } catch (const Error&) {
+        open = nullptr;  // another lesson is wanted by now
+      }
+    }
+    lock.lock();
+    if (m_generation == generation) {
+      m_open = open;
+      m_progress = 1;
+      m_finished = generation;
+    }
+    lock.unlock();
+    m_changed.notify_all();
+    if (m_wake) m_wake();
+    lock.lock();
+  }
+}
+
+FollowedShow follow_lesson(LearnState& learn, const LessonBook& book, Settings& settings, Playback& playback,
+                           const Results& results) {
+  FollowedShow followed;
+  if (!learn.open || !book.open || book.open->lesson.id != learn.lesson) return followed;
+  const Lesson& lesson = book.open->lesson;
+  std::size_t index = 0;
+  for (std::size_t n = 0; n < lesson.shows.size(); ++n)
+    if (static_cast<int>(lesson.shows[n].step) <= learn.step) {
+      followed.show = &lesson.shows[n];
+      index = n;
+    }
+  if (!followed.show) return followed;
+  const std::string key = lesson.id + "/" + std::to_string(index);
+  try {
+    if (learn.followed != key) {
+      Settings wanted = stage_settings(*book.open, *followed.show);
+      wanted.stage_seqlen = settings.stage_seqlen;
+      settings = clamp(wanted);
+      playback.playing = false;
+      learn.followed = key;
+      learn.seeking = true;
+    }
+    const auto& stage = results.stage[followed.show->runs.size() - 1];
+    if (learn.seeking && stage && results.settings == settings) {
+      playback = scrub(playback, moment_of(lesson, *followed.show, *stage), results.duration);
+      learn.seeking = false;
+    }
+  } catch (const Error& error) {
+    followed.fault = error.what();
+    learn.followed = key;
+    learn.seeking = false;
+  }
+  return followed;
+}
+
+}  // namespace flashscope::viz

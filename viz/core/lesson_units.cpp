@@ -1,0 +1,285 @@
+#include "viz/core/lesson_units.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include "sim/error.h"
+#include "viz/core/text.h"
+
+namespace flashscope::viz {
+namespace {
+
+using Dimension = Unit::Dimension;
+
+struct KnownUnit {
+  const char* name;
+  Dimension dimension;
+  std::int64_t above, below;              // scale
+  std::vector<const char*> also_written;  // small letters
+};
+
+const std::vector<KnownUnit>& known_units() {
+  constexpr std::int64_t k = 1000, m = k * k, g = m * k, t = g * k;
+  static const std::vector<KnownUnit> list = {
+      {"B", Dimension::bytes, 1, 1, {"byte", "bytes"}},
+      {"kB", Dimension::bytes, k, 1, {"kb", "kbyte", "kilobyte", "kilobytes"}},
+      {"MB", Dimension::bytes, m, 1, {"mb", "mbyte", "megabyte", "megabytes"}},
+      {"GB", Dimension::bytes, g, 1, {"gb", "gbyte", "gigabyte", "gigabytes"}},
+      {"TB", Dimension::bytes, t, 1, {"tb", "tbyte", "terabyte", "terabytes"}},
+      {"KiB", Dimension::bytes, 1 << 10, 1, {"kib"}},
+      {"MiB", Dimension::bytes, 1 << 20, 1, {"mib"}},
+      {"GiB", Dimension::bytes, 1 << 30, 1, {"gib"}},
+      {"TiB", Dimension::bytes, std::int64_t{1} << 40, 1, {"tib"}},
+      {"ns", Dimension::time, 1, k, {"nanoseconds"}},
+      {"µs", Dimension::time, 1, 1, {"us", "μs", "microsecond", "microseconds"}},
+      {"ms", Dimension::time, k, 1, {"millisecond", "milliseconds"}},
+      {"s", Dimension::time, m, 1, {"sec", "second", "seconds"}},
+      {"%", Dimension::share, 1, 100, {"percent", "per cent", "pct"}},
+      {"GB/s", Dimension::byte_rate, 1, 1, {"gb/s", "gbps"}},
+      {"TB/s", Dimension::byte_rate, k, 1, {"tb/s", "tbps"}},
+      {"GFLOP/s", Dimension::flop_rate, 1, k, {"gflop/s", "gflops"}},
+      {"TFLOP/s", Dimension::flop_rate, 1, 1, {"tflop/s", "tflops"}},
+  };
+  return list;
+}
+
+std::string small_letters(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+std::string trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return "";
+  return std::string(text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1));
+}
+
+std::string printed(int decimals, double value) {
+  char buffer[400];
+  std::snprintf(buffer, sizeof buffer, "%.*f", decimals, value);
+  return buffer;
+}
+
+/// Commas between groups of three in front of the point.
+std::string grouped_text(std::string digits) {
+  std::size_t end = digits.find('.');
+  if (end == std::string::npos) end = digits.size();
+  const std::size_t first = digits[0] == '-' ? 1 : 0;
+  for (std::size_t at = end; at > first + 3; at -= 3) digits.insert(at - 3, 1, ',');
+  return digits;
+}
+
+std::string superscript(int value) {
+  static const char* digits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+  std::string text = value < 0 ? "⁻" : "";
+  for (char c : std::to_string(std::abs(value))) text += digits[c - '0'];
+  return text;
+}
+
+/// `digits` significant ones, never in front of the point fewer than there are; `trim` drops zeros at the end.
+std::string significant(double value, int digits, bool trim) {
+  if (std::isnan(value)) return "n/a";
+  if (std::isinf(value)) return value < 0 ? "−∞" : "∞";
+  if (value == 0) return "0";
+  int magnitude = static_cast<int>(std::floor(std::log10(std::fabs(value))));
+  if (magnitude < -4 || magnitude >= 15) {
+    double mantissa = value / std::pow(10.0, magnitude);
+    if (printed(digits - 1, std::fabs(mantissa)).substr(0, 2) == "10") mantissa /= 10, ++magnitude;
+    return printed(digits - 1, mantissa) + " × 10" + superscript(magnitude);
+  }
+  std::string text = printed(std::max(0, digits - 1 - magnitude), value);
+  if (trim && text.find('.') != std::string::npos) {
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+  }
+  return grouped_text(text);
+}
+
+std::string plain_number(const Number& number) {
+  return number.is_whole() ? grouped(number.whole()) : significant(number.value(), 4, true);
+}
+
+/// Replaces each of the characters people write by the one the expression knows.
+std::string plain_characters(std::string text) {
+  static const std::pair<const char*, const char*> table[] = {
+      {"−", "-"},      {"–", "-"},      {"×", "*"},  {"·", "*"},  {"÷", "/"},  {"⁄", "/"},  {"\u00a0", " "},
+      {"\u2009", " "}, {"\u202f", " "}, {"⁰", "^0"}, {"¹", "^1"}, {"²", "^2"}, {"³", "^3"}, {"⁴", "^4"},
+      {"⁵", "^5"},     {"⁶", "^6"},     {"⁷", "^7"}, {"⁸", "^8"}, {"⁹", "^9"}};
+  for (const auto& [from, to] : table) {
+    const std::string was = from;
+    for (std::size_t at = text.find(was); at != std::string::npos; at = text.find(was, at)) {
+      // The second of two superscripts continues the exponent: 2²² is 2^22.
+      const bool continues =
+          to[0] == '^' && at > 1 && text[at - 2] == '^' && text[at - 1] >= '0' && text[at - 1] <= '9';
+      text.replace(at, was.size(), continues ? to + 1 : to);
+    }
+  }
+  return text;
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Takes separators of thousands out, and turns a decimal comma into a point: "4,456,448" → "4456448", "0,5" → "0.5".
+std::string without_separators(const std::string& text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    if (!is_digit(text[at])) {
+      out += text[at++];
+      continue;
+    }
+    std::size_t end = at;
+    while (end < text.size() && is_digit(text[end])) ++end;
+    std::string digits = text.substr(at, end - at);
+    const std::size_t leading = digits.size();
+    // Groups: one separator, the same each time, and exactly three digits.
+    std::size_t groups = 0;
+    std::size_t next = end;
+    std::string joined = digits;
+    const char separator = end < text.size() ? text[end] : '\0';
+    const bool separates =
+        separator == ',' || separator == '\'' || separator == ' ' || separator == '_' || separator == '.';
+    const auto three = [&](std::size_t from) {
+      return from + 3 <= text.size() && is_digit(text[from]) && is_digit(text[from + 1]) && is_digit(text[from + 2]) &&
+             (from + 3 == text.size() || !is_digit(text[from + 3]));
+    };
+    const bool in_fraction = !out.empty() && out.back() == '.';
+    while (separates && !in_fraction && leading <= 3 && digits[0] != '0' && next < text.size() &&
+           text[next] == separator && three(next + 1)) {
+      joined += text.substr(next + 1, 3);
+      next += 4;
+      ++groups;
+    }
+    // One group after a point is a fraction: 4.456; two are thousands: 4.456.448.
+    const bool thousands = groups > 0 && (separator != '.' || groups > 1);
+    if (thousands) {
+      out += joined;
+      at = next;
+      continue;
+    }
+    out += digits;
+    at = end;
+    if (separator == ',' && end + 1 < text.size() && is_digit(text[end + 1])) {
+      out += '.';
+      ++at;
+    }
+  }
+  return out;
+}
+
+const Json& no_names(const std::string& name) { throw Error(ErrorKind::input, "'" + name + "' is not a number"); }
+
+}  // namespace
+
+std::optional<Unit> unit_named(std::string_view name) {
+  const auto of = [](const KnownUnit& unit) {
+    return Unit{unit.name, unit.dimension, Number::fraction(unit.above, unit.below)};
+  };
+  for (const KnownUnit& unit : known_units())
+    if (name == unit.name) return of(unit);
+  const std::string small = small_letters(name);
+  for (const KnownUnit& unit : known_units())
+    for (const char* other : unit.also_written)
+      if (small == other) return of(unit);
+  return std::nullopt;
+}
+
+Unit unit_or_label(const std::string& name) {
+  if (const auto unit = unit_named(name)) return *unit;
+  return {name, Dimension::plain, Number(1)};
+}
+
+Formatted split_unit(std::string_view text) {
+  const std::size_t at = text.rfind(" in ");
+  if (at == std::string_view::npos) return {trimmed(text), ""};
+  return {trimmed(text.substr(0, at)), trimmed(text.substr(at + 4))};
+}
+
+std::string quantity_text(const Number& base, const Unit& unit) {
+  const Number shown = base / unit.scale;
+  std::string text = shown.is_whole()                     ? grouped(shown.whole())
+                     : unit.dimension == Dimension::plain ? plain_number(shown)
+                                                          : significant(shown.value(), 3, false);
+  if (unit.name.empty()) return text;
+  return text + (unit.name == "×" ? " ×" : " " + unit.name);
+}
+
+std::string value_text(const Value& value, const std::string& unit) {
+  if (value.kind == Value::Kind::text) return value.text;
+  if (value.kind == Value::Kind::truth) return value.truth ? "yes" : "no";
+  const Number& number = value.number;
+  if (unit.empty()) return plain_number(number);
+  if (unit == "bytes") return size_text(number.value());
+  if (unit == "time") return time_text(number.value());
+  if (unit == "x") return significant(number.value(), 2, false) + " ×";
+  const std::size_t word = unit.find(" decimal");
+  if (word != std::string::npos && word == 1 && is_digit(unit[0]))
+    return grouped_text(printed(unit[0] - '0', number.value()));
+  const auto known = unit_named(unit);
+  if (!known) {
+    std::string names = "bytes, time, x, N decimals";
+    for (const KnownUnit& other : known_units()) names += std::string(", ") + other.name;
+    throw Error(ErrorKind::input, "'" + unit + "' is not one of the units " + names);
+  }
+  return quantity_text(number, *known);
+}
+
+std::optional<Typed> parse_typed(const std::string& typed, const std::string& label, std::string& why) {
+  if (typed.size() > 200) {
+    why = "That is too long for a number.";
+    return std::nullopt;
+  }
+  std::string text = trimmed(plain_characters(typed));
+  for (const char* opening : {"~", "≈", "=", "about ", "approx. ", "approx ", "ca. "})
+    if (small_letters(text).rfind(opening, 0) == 0) text = trimmed(text.substr(std::string(opening).size()));
+  if (text.empty()) {
+    why = "Write a number, with a unit if you like: 4.4 MB, 4,456,448, 2^22, 1/3, 33 %.";
+    return std::nullopt;
+  }
+  const std::string small = small_letters(text);
+  const bool minus = small[0] == '-' || small.rfind("minus ", 0) == 0;
+  const std::string bare = trimmed(small[0] == '-' ? small.substr(1) : minus ? small.substr(6) : small);
+  if (bare == "inf" || bare == "infinity" || bare == "∞") return Typed{Number::of(minus ? -HUGE_VAL : HUGE_VAL), {}};
+
+  // The number ends with its last digit or parenthesis; what follows is the unit.
+  const std::size_t last = text.find_last_of("0123456789)");
+  if (last == std::string::npos) {
+    why = "“" + typed + "” holds no number.";
+    return std::nullopt;
+  }
+  std::string number = text.substr(0, last + 1), unit = trimmed(text.substr(last + 1));
+  if (!unit.empty() && unit.back() == '.') unit.pop_back();  // the end of a sentence
+  Typed result;
+  Number scale(1);
+  for (const auto& [name, times] : {std::pair{"thousand", 1'000}, {"million", 1'000'000}, {"billion", 1'000'000'000}})
+    if (small_letters(unit).rfind(name, 0) == 0) {
+      scale = Number(times);
+      unit = trimmed(unit.substr(std::string(name).size()));
+    }
+  if (unit == "x" || unit == "*" || small_letters(unit) == "times") unit.clear();  // "2.1 ×": a ratio
+  if (!unit.empty()) {
+    result.unit = unit_named(unit);
+    const std::string a = small_letters(unit), b = small_letters(label);
+    const bool is_label = !b.empty() && (a == b || a + "s" == b || a == b + "s");
+    if (!result.unit && !is_label) {
+      why = "“" + unit + "” is no unit known here.";
+      return std::nullopt;
+    }
+    if (!result.unit) result.unit = Unit{label, Dimension::plain, Number(1)};
+  }
+  // "4.4x10^6"; but 0x40 is another notation, and not one of ours.
+  if (number.rfind("0x", 0) != 0)
+    for (std::size_t at = number.find('x'); at != std::string::npos; at = number.find('x')) number[at] = '*';
+  try {
+    result.written = evaluate_number(without_separators(number), no_names) * scale;
+  } catch (const Error&) {
+    why = "“" + typed + "” is not understood as a number. Write it like 4456448, 4.4 MB, 2^22, 1/3 or 33 %.";
+    return std::nullopt;
+  }
+  return result;
+}
+
+}  // namespace flashscope::viz

@@ -1,0 +1,111 @@
+#include "viz/io/lesson_library.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sim/error.h"
+#include "viz/io/embedded.h"
+#include "viz/io/files.h"
+#include "viz/io/toml.h"
+
+namespace flashscope {
+namespace {
+
+bool is_lesson_file(const std::string& name) { return name.size() > 3 && name.substr(name.size() - 3) == ".md"; }
+
+const EmbeddedFile* embedded(const std::string& name) {
+  for (const EmbeddedFile& file : embedded_lessons())
+    if (file.name == name) return &file;
+  return nullptr;
+}
+
+/// The file's path when it lies in the folder, also after symbolic links; throws otherwise.
+std::string path_inside(const std::string& folder, const std::string& file) {
+  namespace fs = std::filesystem;
+  if (!is_inside_folder(file)) throw Error(ErrorKind::input, file + ": outside the lesson's folder " + folder);
+  std::error_code failed;
+  const fs::path root = fs::canonical(folder, failed);
+  if (failed) throw Error(ErrorKind::input, folder + ": " + failed.message());
+  const fs::path path = fs::canonical(root / file, failed);
+  if (failed) throw Error(ErrorKind::input, folder + "/" + file + ": " + failed.message());
+  const auto [in_root, in_path] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
+  if (in_root != root.end())
+    throw Error(ErrorKind::input, file + ": a link that leads out of the lesson's folder " + folder);
+  return path.string();
+}
+
+}  // namespace
+
+LessonLibrary LessonLibrary::shipped() {
+  LessonLibrary library;
+  if (!can_read_toml()) return library;  // none, and lesson() says why
+  for (const EmbeddedFile& file : embedded_lessons())
+    if (is_lesson_file(std::string(file.name))) library.m_files.emplace_back(file.name);
+  std::sort(library.m_files.begin(), library.m_files.end());
+  return library;
+}
+
+LessonLibrary LessonLibrary::of_folder(const std::string& folder) {
+  LessonLibrary library;
+  library.m_shipped = false;
+  library.m_folder = folder;
+  std::error_code failed;
+  std::filesystem::directory_iterator entry(folder, failed);
+  if (failed) throw Error(ErrorKind::input, folder + ": not a folder that can be read: " + failed.message());
+  for (; entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
+    if (failed) throw Error(ErrorKind::input, folder + ": " + failed.message());
+    const std::string name = entry->path().filename().string();
+    if (is_lesson_file(name) && name[0] != '.') library.m_files.push_back(name);
+  }
+  std::sort(library.m_files.begin(), library.m_files.end());
+  return library;
+}
+
+std::string LessonLibrary::bytes(const std::string& file) const {
+  if (!m_shipped) return read_binary_file(path_inside(m_folder, file));
+  if (const EmbeddedFile* found = embedded(file)) return std::string(found->content);
+  throw Error(ErrorKind::input, file + ": not shipped with the lessons");
+}
+
+std::string LessonLibrary::text(const std::string& file) const { return text_from_bytes(bytes(file), file); }
+
+bool LessonLibrary::has(const std::string& file) const {
+  try {
+    bytes(file);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+Lesson LessonLibrary::lesson(const std::string& name) const {
+  if (!can_read_toml()) parse_toml("", "lessons");  // says why there are none
+  for (const std::string& file : m_files)
+    if (file == name || file == name + ".md") return parse_lesson(text(file), file);
+  std::string names;
+  for (const std::string& file : m_files) {
+    names += (names.empty() ? "" : ", ") + file.substr(0, file.size() - 3);
+    try {
+      Lesson lesson = parse_lesson(text(file), file);
+      if (lesson.id == name || std::to_string(lesson.number) == name) return lesson;
+    } catch (const Error&) {  // another lesson's fault
+    }
+  }
+  throw Error(ErrorKind::usage, "lesson: '" + name + "' is not one of " + (names.empty() ? "(no lesson here)" : names));
+}
+
+LessonList read_lessons(const LessonLibrary& library) {
+  LessonList list;
+  for (const std::string& file : library.files()) {
+    try {
+      list.lessons.push_back(parse_lesson(library.text(file), file));
+    } catch (const Error& error) {
+      list.faults.emplace_back(error.what());
+    }
+  }
+  std::stable_sort(list.lessons.begin(), list.lessons.end(),
+                   [](const Lesson& a, const Lesson& b) { return a.number < b.number; });
+  return list;
+}
+
+}  // namespace flashscope

@@ -1,0 +1,408 @@
+// A lesson file as blocks: front matter, steps, and what stands between fences.
+#include <algorithm>
+#include <set>
+
+#include "sim/error.h"
+#include "viz/io/lesson.h"
+#include "viz/io/toml.h"
+
+namespace flashscope {
+namespace {
+
+bool starts_with(std::string_view text, std::string_view begin) { return text.substr(0, begin.size()) == begin; }
+
+std::string trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return "";
+  return std::string(text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1));
+}
+
+bool is_name(const std::string& text) {
+  const auto valid = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !text.empty() && !(text[0] >= '0' && text[0] <= '9') && std::all_of(text.begin(), text.end(), valid);
+}
+
+/// "1. " → 2 digits and blanks skipped; 0 when the line is no numbered item.
+std::size_t numbered_item(std::string_view line) {
+  std::size_t at = 0;
+  while (at < line.size() && at < 3 && line[at] >= '0' && line[at] <= '9') ++at;
+  return at > 0 && starts_with(line.substr(at), ". ") ? at + 2 : 0;
+}
+
+/// Cells of "| a | b |": a bar inside [[ ]], {{ }} or ` ` belongs to the cell.
+std::vector<std::string> table_cells(std::string_view line) {
+  std::vector<std::string> cells(1);
+  std::string_view close;
+  for (std::size_t at = 1; at < line.size(); ++at) {
+    const std::string_view rest = line.substr(at);
+    if (!close.empty()) {
+      if (starts_with(rest, close)) close = {};
+    } else if (starts_with(rest, "[[")) {
+      close = "]]";
+    } else if (starts_with(rest, "{{")) {
+      close = "}}";
+    } else if (rest[0] == '`') {
+      close = "`";
+    } else if (rest[0] == '|') {
+      cells.emplace_back();
+      continue;
+    }
+    cells.back() += line[at];
+  }
+  if (trimmed(cells.back()).empty()) cells.pop_back();  // after the closing bar
+  for (std::string& cell : cells) cell = trimmed(cell);
+  return cells;
+}
+
+bool is_table_rule(std::string_view line) {
+  return starts_with(line, "|") && line.find('-') != std::string_view::npos &&
+         line.find_first_not_of("|-: ") == std::string_view::npos;
+}
+
+class Parser {
+ public:
+  Parser(std::string_view text, const std::string& file) {
+    m_lesson.file = file;
+    m_lesson.name = file.substr(file.rfind('/') == std::string::npos ? 0 : file.rfind('/') + 1);
+    if (m_lesson.name.size() > 3 && m_lesson.name.substr(m_lesson.name.size() - 3) == ".md")
+      m_lesson.name.resize(m_lesson.name.size() - 3);
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      m_lines.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+
+  Lesson parse() {
+    front_matter();
+    while (m_at < m_lines.size()) block();
+    if (m_lesson.steps.empty()) fail(line(), "there is no step; a step begins with '## '");
+    return std::move(m_lesson);
+  }
+
+ private:
+  int line() const { return static_cast<int>(m_at) + 1; }
+
+  [[noreturn]] void fail(int at, const std::string& text) const {
+    throw Error(ErrorKind::input, m_lesson.file + ":" + std::to_string(at) + ": " + text);
+  }
+
+  std::string_view current() const { return m_lines[m_at]; }
+
+  LessonText inlines(const std::string& text, int at) const { return parse_lesson_text(text, m_lesson.file, at); }
+
+  void front_matter() {
+    if (m_lines.empty() || trimmed(m_lines[0]) != "+++")
+      fail(1, "a lesson begins with '+++', a table in TOML, and '+++'");
+    std::string toml;
+    for (m_at = 1; m_at < m_lines.size() && trimmed(current()) != "+++"; ++m_at) toml += std::string(current()) + "\n";
+    if (m_at == m_lines.size()) fail(1, "the front matter is not closed by '+++'");
+    ++m_at;
+    const TomlTable table = parse_toml(toml, m_lesson.file, 2);
+    check_toml_keys(table, {"id", "title", "number", "summary", "terms"});
+    m_lesson.id = toml_string(table, "id");
+    if (m_lesson.id.empty()) fail(2, "'id' is empty");
+    m_lesson.title = toml_string(table, "title");
+    m_lesson.summary = toml_string(table, "summary");
+    m_lesson.number = toml_integer(table, "number", 0, 999);
+    if (table.has("terms")) {
+      const Json& terms = table.values["terms"];
+      if (!terms.is_object()) fail(2, "terms: a table of names and their meanings");
+      for (const auto& [name, meaning] : terms.items()) {
+        if (!meaning.is_string()) fail(2, "terms: '" + name + "' has no meaning in quotes");
+        m_lesson.terms[name] = meaning.get<std::string>();
+      }
+    }
+  }
+
+  LessonStep& step(int at) {
+    if (m_lesson.steps.empty()) fail(at, "text before the first step; a step begins with '## '");
+    return m_lesson.steps.back();
+  }
+
+  void add(LessonBlock block) { step(block.line).blocks.push_back(std::move(block)); }
+
+  LessonBlock block_of(LessonBlock::Kind kind, const std::string& text, int at) {
+    LessonBlock block;
+    block.kind = kind;
+    block.line = at;
+    block.text = inlines(text, at);
+    return block;
+  }
+
+  void block() {
+    const std::string_view text = current();
+    const int at = line();
+    if (trimmed(text).empty()) {
+      ++m_at;
+    } else if (starts_with(text, "```")) {
+      fenced();
+    } else if (starts_with(text, "## ")) {
+      m_lesson.steps.push_back({trimmed(text.substr(3)), at, {}});
+      ++m_at;
+    } else if (starts_with(text, "### ")) {
+      add(block_of(LessonBlock::Kind::heading, trimmed(text.substr(4)), at));
+      ++m_at;
+    } else if (starts_with(text, "#")) {
+      fail(at, "steps are '## ' and headings inside a step '### '; the title stands in the front matter");
+    } else if (starts_with(text, "|")) {
+      table();
+    } else if (starts_with(text, "- ") || starts_with(text, "* ")) {
+      item(LessonBlock::Kind::bullet, 2);
+    } else if (const std::size_t skip = numbered_item(text)) {
+      item(LessonBlock::Kind::numbered, skip);
+    } else if (starts_with(text, "> ")) {
+      item(LessonBlock::Kind::quote, 2);
+    } else {
+      paragraph();
+    }
+  }
+
+  /// Lines up to one that is empty or begins another block.
+  std::string gathered(std::size_t skip) {
+    std::string text = trimmed(current().substr(skip));
+    for (++m_at; m_at < m_lines.size(); ++m_at) {
+      const std::string_view next = current();
+      if (trimmed(next).empty() || starts_with(next, "```") || starts_with(next, "#") || starts_with(next, "|") ||
+          starts_with(next, "- ") || starts_with(next, "> ") || numbered_item(next))
+        break;
+      text += "\n" + trimmed(next);
+    }
+    return text;
+  }
+
+  void paragraph() {
+    const int at = line();
+    LessonBlock block = block_of(LessonBlock::Kind::paragraph, gathered(0), at);
+    const bool picture = block.text.size() == 1 && block.text[0].kind == LessonSpan::Kind::image;
+    if (picture) block.kind = LessonBlock::Kind::image;
+    add(std::move(block));
+  }
+
+  void item(LessonBlock::Kind kind, std::size_t skip) {
+    const int at = line();
+    const int number = kind == LessonBlock::Kind::numbered ? std::stoi(std::string(current().substr(0, skip - 2))) : 0;
+    LessonBlock block = block_of(kind, gathered(skip), at);
+    block.number = number;
+    add(std::move(block));
+  }
+
+  void table() {
+    LessonBlock block;
+    block.kind = LessonBlock::Kind::table;
+    block.line = line();
+    for (; m_at < m_lines.size() && starts_with(current(), "|"); ++m_at) {
+      if (is_table_rule(current())) continue;
+      std::vector<LessonText> row;
+      for (const std::string& cell : table_cells(current())) row.push_back(inlines(cell, line()));
+      if (!block.table.empty() && row.size() != block.table[0].size())
+        fail(line(), "this row has " + std::to_string(row.size()) + " cells and the first has " +
+                         std::to_string(block.table[0].size()));
+      block.table.push_back(std::move(row));
+    }
+    add(std::move(block));
+  }
+
+  void fenced() {
+    const int at = line();
+    const std::string info = trimmed(current().substr(3));
+    std::string text;
+    for (++m_at; m_at < m_lines.size() && !starts_with(current(), "```"); ++m_at) text += std::string(current()) + "\n";
+    if (m_at == m_lines.size()) fail(at, "this fence is not closed by '```'");
+    ++m_at;
+    const std::string word = info.substr(0, info.find(' '));
+    const std::string argument = info.size() > word.size() ? trimmed(info.substr(word.size())) : "";
+    if (word == "run") return run(argument, text, at);
+    if (word == "claims") return claims(text, at);
+    if (word == "show") return show(text, at);
+    if (word == "ask") return ask(text, at);
+    LessonBlock block;
+    block.kind = LessonBlock::Kind::code;
+    block.line = at;
+    block.code = text;
+    add(std::move(block));
+  }
+
+  void run(const std::string& name, const std::string& text, int at) {
+    if (!is_name(name)) fail(at, "```run NAME: a name has small letters, digits and _, and begins with a letter");
+    for (const LessonRun& other : m_lesson.runs)
+      if (other.name == name) fail(at, "a run named '" + name + "' stands in line " + std::to_string(other.line));
+    TomlTable table = parse_toml(text, m_lesson.file, at + 1);
+    LessonRun run;
+    if (table.has("like")) {
+      const std::string like = toml_string(table, "like");
+      const auto is_like = [&](const LessonRun& r) { return r.name == like; };
+      const auto found = std::find_if(m_lesson.runs.begin(), m_lesson.runs.end(), is_like);
+      if (found == m_lesson.runs.end()) fail(at, "like: no run named '" + like + "' stands above");
+      run = *found;
+    }
+    run.name = name;
+    run.file = m_lesson.file;
+    run.line = at;
+    run.timed = toml_bool(table, "timed", run.timed);
+    run.tensors = toml_string(table, "tensors", run.tensors);
+    if (!run.tensors.empty() && !is_inside_folder(run.tensors))
+      fail(at, "tensors: '" + run.tensors + "' is outside the lesson's folder");
+    for (const auto& [key, value] : table.values.items()) {
+      if (key == "like" || key == "timed" || key == "tensors") continue;
+      if (value.is_string())
+        run.options[key] = value.get<std::string>();
+      else if (value.is_number_integer() || value.is_boolean())
+        run.options[key] = value.dump();
+      else
+        throw Error(ErrorKind::input,
+                    table.place(key) + ": '" + key + "' is not a text, a whole number, true or false");
+    }
+    m_lesson.runs.push_back(std::move(run));
+  }
+
+  void claims(const std::string& text, int at) {
+    std::size_t begin = 0;
+    for (int number = at + 1; begin < text.size(); ++number) {
+      const std::size_t end = text.find('\n', begin);
+      const std::string claim = trimmed(text.substr(begin, end - begin));
+      if (!claim.empty()) m_lesson.claims.push_back({claim, number});
+      begin = end + 1;
+    }
+  }
+
+  void show(const std::string& text, int at) {
+    const TomlTable table = parse_toml(text, m_lesson.file, at + 1);
+    check_toml_keys(table, {"runs", "kernel", "cta", "i", "j", "operation", "moment", "point", "panel"});
+    LessonShow show;
+    show.line = at;
+    show.runs = toml_strings(table, "runs");
+    if (show.runs.empty() || show.runs.size() > 2) fail(at, "runs: a stage shows one run or two");
+    show.kernel = toml_string(table, "kernel", "");
+    if (table.has("cta")) show.cta = toml_integer(table, "cta", 0, INT32_MAX);
+    if (table.has("i")) show.i = toml_integer(table, "i", 0, INT32_MAX);
+    if (table.has("j")) show.j = toml_integer(table, "j", 0, INT32_MAX);
+    show.operation = toml_string(table, "operation", "");
+    const std::string moment = toml_string(table, "moment", "middle");
+    if (moment == "begin")
+      show.moment = 0;
+    else if (moment == "end")
+      show.moment = 1;
+    else if (moment == "done")
+      show.at_end = true;
+    else if (moment != "middle")
+      fail(at, "moment: '" + moment + "' is not one of begin, middle, end (of the operation), done (of the run)");
+    show.point = toml_string(table, "point", "");
+    show.panel = toml_string(table, "panel", "stage");
+    if (show.panel != "stage" && show.panel != "bytes")
+      fail(at, "panel: '" + show.panel + "' is not one of stage, bytes");
+    LessonBlock block;
+    block.kind = LessonBlock::Kind::show;
+    block.line = at;
+    block.index = m_lesson.shows.size();
+    add(std::move(block));
+    show.step = m_lesson.steps.size() - 1;
+    m_lesson.shows.push_back(std::move(show));
+  }
+
+  LessonText text_of(const TomlTable& table, const char* key) {
+    const std::string text = toml_string(table, key);
+    const auto at = table.lines.find(key);
+    return inlines(text, at == table.lines.end() ? table.first_line : at->second);
+  }
+
+  /// A list of pairs ["text", "text"]; an item may be a lone text when `lone` says so.
+  std::vector<std::pair<std::string, std::string>> pairs(const TomlTable& table, const char* key, bool lone) {
+    std::vector<std::pair<std::string, std::string>> result;
+    if (!table.has(key)) return result;
+    const Json& list = table.values[key];
+    const auto refuse = [&] {
+      throw Error(ErrorKind::input, table.place(key) + ": '" + key + "' is not a list of " +
+                                        (lone ? "texts or of pairs of texts" : "pairs of texts"));
+    };
+    if (!list.is_array()) refuse();
+    for (const Json& item : list) {
+      if (lone && item.is_string())
+        result.emplace_back(item.get<std::string>(), "");
+      else if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string())
+        result.emplace_back(item[0].get<std::string>(), item[1].get<std::string>());
+      else
+        refuse();
+    }
+    return result;
+  }
+
+  void ask(const std::string& text, int at) {
+    step(at);
+    const TomlTable table = parse_toml(text, m_lesson.file, at + 1);
+    check_toml_keys(table, {"kind", "id", "predict", "question", "hint", "reason", "answer", "unit", "tolerance",
+                            "mistakes", "right", "wrong", "items", "descending"});
+    LessonAsk ask;
+    ask.line = at;
+    ask.step = m_lesson.steps.size() - 1;
+    const std::string kind = toml_string(table, "kind");
+    int nth = 1;
+    for (const LessonAsk& other : m_lesson.asks) nth += other.step == ask.step;
+    ask.id = toml_string(table, "id", std::to_string(ask.step + 1) + "." + std::to_string(nth));
+    for (const LessonAsk& other : m_lesson.asks)
+      if (other.id == ask.id)
+        fail(at, "a question with the id '" + ask.id + "' stands in line " + std::to_string(other.line));
+    ask.predict = toml_bool(table, "predict", false);
+    ask.question = text_of(table, "question");
+    for (const std::string& hint : toml_strings(table, "hint")) ask.hints.push_back(inlines(hint, at));
+    ask.reason = text_of(table, "reason");
+    if (kind == "number")
+      number(ask, table);
+    else if (kind == "choice")
+      choice(ask, table, at);
+    else if (kind == "order")
+      order(ask, table, at);
+    else
+      fail(at, "kind: '" + kind + "' is not one of number, choice, order");
+    LessonBlock block;
+    block.kind = LessonBlock::Kind::ask;
+    block.line = at;
+    block.index = m_lesson.asks.size();
+    add(std::move(block));
+    m_lesson.asks.push_back(std::move(ask));
+  }
+
+  void number(LessonAsk& ask, const TomlTable& table) {
+    ask.kind = LessonAsk::Kind::number;
+    ask.answer = toml_string(table, "answer");
+    ask.unit = toml_string(table, "unit", "");
+    ask.tolerance = toml_string(table, "tolerance", "2 %");
+    for (const auto& [answer, say] : pairs(table, "mistakes", false))
+      ask.mistakes.push_back({answer, inlines(say, ask.line)});
+  }
+
+  void choice(LessonAsk& ask, const TomlTable& table, int at) {
+    ask.kind = LessonAsk::Kind::choice;
+    ask.right = toml_string(table, "right");
+    std::set<std::string> seen = {ask.right};
+    for (const auto& [answer, say] : pairs(table, "wrong", true)) {
+      if (!seen.insert(answer).second) fail(at, "the option '" + answer + "' stands twice");
+      ask.mistakes.push_back({answer, inlines(say, at)});
+    }
+    if (ask.mistakes.empty()) fail(at, "wrong: a choice needs at least one wrong option");
+  }
+
+  void order(LessonAsk& ask, const TomlTable& table, int at) {
+    ask.kind = LessonAsk::Kind::order;
+    ask.descending = toml_bool(table, "descending", false);
+    std::set<std::string> seen;
+    for (const auto& [label, expression] : pairs(table, "items", true)) {
+      if (!seen.insert(label).second) fail(at, "the item '" + label + "' stands twice");
+      ask.items.push_back({label, expression});
+    }
+    if (ask.items.size() < 2) fail(at, "items: an order needs at least two");
+    for (const auto& item : ask.items)
+      if (item.expression.empty() != ask.items[0].expression.empty())
+        fail(at, "items: either all have an expression, or none has");
+  }
+
+  Lesson m_lesson;
+  std::vector<std::string_view> m_lines;
+  std::size_t m_at = 0;
+};
+
+}  // namespace
+
+Lesson parse_lesson(std::string_view text, const std::string& file) { return Parser(text, file).parse(); }
+
+}  // namespace flashscope
