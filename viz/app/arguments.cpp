@@ -34,8 +34,9 @@ double number_between(const std::string& option, const std::string& text, double
 
 /// An option that says what is drawn, and so cannot stand beside --state; "" when none was given.
 std::string problem_option_given(const CLI::App& app) {
-  static const std::vector<std::string> how = {"--state",     "--render", "--size", "--t",   "--scale",    "--dark", "--safe-colors",
-                                               "--projector", "--show",   "--view", "--csv", "--snapshot", "--frames"};
+  static const std::vector<std::string> how = {
+      "--state",  "--render", "--size", "--t",        "--scale", "--dark",    "--safe-colors", "--projector", "--show",
+      "--lesson", "--view",   "--csv",  "--snapshot", "--step",  "--lessons", "--lecture",     "--frames"};
   for (const CLI::Option* option : app.get_options())
     if (option->count() > 0 && std::find(how.begin(), how.end(), option->get_name()) == how.end())
       return option->get_name();
@@ -98,6 +99,13 @@ Arguments parse_arguments(int argc, const char* const* argv) {
               [&](std::int64_t count) { render.frames = static_cast<int>(count); });
   add_text(app, "--snapshot", "FILE", "with --render: the state and its numbers as JSON", render.snapshot);
   add_text(app, "--csv", "FILE", "with --render: what the inspector shows as CSV", render.csv);
+  add_text(app, "--lesson", "NAME", "open a lesson: its name or its number", arguments.lesson);
+  add_text(app, "--lessons", "DIR", "a folder of your own lessons instead of those shipped", arguments.lessons);
+  int step = 0;
+  bool lecture = false;
+  add_integer(app, "--step", 1, 1000, "step of the lesson (where you left it)",
+              [&](std::int64_t number) { step = static_cast<int>(number); });
+  add_flag(app, "--lecture", "lessons with every answer shown, and no progress kept", lecture);
   add_text(app, "--render", "FILE", "draw one picture to a PNG, without a display", render.path);
   add_value(app, "--size", "WxH", "of the picture (1280x720)",
             [&](const std::string& text) { set_size(render, text); });
@@ -136,6 +144,9 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   }
   if (inspector) state.inspector = *inspector;
   if (view) state.view = *view;
+  if (!arguments.lesson.empty()) state.view = View::learn;
+  if (step > 0) state.learn.step = step;
+  if (lecture) state.learn.lecturer = true;
   for (const auto& change : looks) change(state.looks);
   arguments.looks_given = !looks.empty() || !token.empty();
   if (!render.path.empty()) arguments.render = render;

@@ -18,6 +18,8 @@ struct RenderOptions {
 
 struct Arguments {
   AppState state;
+  std::string lesson;   // as for `flashscope lesson`; "": none
+  std::string lessons;  // the user's folder of lessons; "": those shipped
   std::optional<RenderOptions> render;
   bool looks_given = false;  // else those remembered
   std::string print;  // --help, --version: text to print instead of anything else

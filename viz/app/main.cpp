@@ -6,8 +6,10 @@
 
 #include "sim/error.h"
 #include "viz/app/arguments.h"
+#include "viz/app/learn_view.h"
 #include "viz/app/offscreen.h"
 #include "viz/app/window.h"
+#include "viz/cli/lesson_engine.h"
 #include "viz/core/snapshot.h"
 #include "viz/io/files.h"
 #include "viz/io/machine_io.h"
@@ -44,13 +46,20 @@ std::string frame_path(const std::string& path, int number) {
   return (whole.parent_path() / (whole.stem().string() + digits + whole.extension().string())).string();
 }
 
+LessonLibrary library_of(const Arguments& arguments) {
+  return arguments.lessons.empty() ? LessonLibrary::shipped() : LessonLibrary::of_folder(arguments.lessons);
+}
+
 void render(const Arguments& arguments, std::vector<Machine> machines, std::vector<Recording> recordings) {
   const RenderOptions& options = *arguments.render;
   AppState state = arguments.state;
   Session session(std::move(machines), std::move(recordings));
-  request_for(session, state);
+  LessonSession lessons(library_of(arguments), make_lesson_engine());
+  lessons.request(state.learn.lesson);
+  const LessonBook& book = lessons.wait();
+  state = settled(state, session, book);
   const Results& results = session.wait();
-  const double at = options.at.value_or(state.playback.t > 0 ? -1 : 0.5);
+  const double at = options.at.value_or(state.playback.t > 0 || state.view == View::learn ? -1 : 0.5);
   const auto t = at < 0 ? state.playback.t : static_cast<Picoseconds>(at * static_cast<double>(results.duration));
   state.playback = scrub(state.playback, t, results.duration);
   const float scale =
@@ -63,10 +72,10 @@ void render(const Arguments& arguments, std::vector<Machine> machines, std::vect
       const double share = options.frames == 1 ? 0 : static_cast<double>(n) / (options.frames - 1);
       const auto now = static_cast<Picoseconds>(share * static_cast<double>(results.duration));
       state.playback = scrub(state.playback, now, results.duration);
-      write_png(frame_path(options.path, n + 1), offscreen.draw(state, session, results));
+      write_png(frame_path(options.path, n + 1), offscreen.draw(state, session, results, &book));
     }
   } else {
-    write_png(options.path, offscreen.draw(state, session, results));
+    write_png(options.path, offscreen.draw(state, session, results, &book));
   }
   if (!options.snapshot.empty()) write_file_atomically(options.snapshot, snapshot_json(state, results, session));
   if (!options.csv.empty()) write_file_atomically(options.csv, seen_as_csv(state, results, session));
@@ -80,10 +89,12 @@ void run(int argc, const char* const* argv) {
   const std::string& gpu = arguments.state.settings.gpu;
   const auto named = [&](const Machine& m) { return m.name == gpu; };
   if (std::none_of(machines.begin(), machines.end(), named)) arguments.state.settings.gpu = machines.back().name;
+  arguments.state.learn = begin_learning(arguments.state.learn, library_of(arguments), arguments.lesson);
   if (arguments.render)
     render(arguments, std::move(machines), shipped_recordings());
   else
-    run_window(arguments.state, std::move(machines), shipped_recordings(), arguments.looks_given);
+    run_window(arguments.state, std::move(machines), shipped_recordings(), library_of(arguments),
+               arguments.looks_given);
 }
 
 }  // namespace

@@ -104,7 +104,8 @@ Offscreen::Offscreen(int width, int height, float scale) : m_context(std::make_u
 
 Offscreen::~Offscreen() = default;
 
-Picture Offscreen::draw(const AppState& state, const Session& session, const Results& results) {
+Picture Offscreen::draw(const AppState& state, const Session& session, const Results& results,
+                        const LessonBook* book) {
   Context& c = *m_context;
   c.ui.colors = &palette(state.looks.theme);
   apply_style(c.ui);
@@ -117,7 +118,7 @@ Picture Offscreen::draw(const AppState& state, const Session& session, const Res
   for (int frame = 0; frame < 2; ++frame) {
     ImGui_ImplOpenGL3_NewFrame();
     ImGui::NewFrame();
-    draw_workspace(c.ui, {0, 0, io.DisplaySize.x, io.DisplaySize.y}, state, session, results);
+    draw_workspace(c.ui, {0, 0, io.DisplaySize.x, io.DisplaySize.y}, state, session, results, "", book);
     ImGui::Render();
     const ImVec4 background = ImGui::ColorConvertU32ToFloat4(c.ui.colors->window);
     glClearColor(background.x, background.y, background.z, 1);

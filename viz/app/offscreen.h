@@ -4,6 +4,7 @@
 
 #include "viz/app/picture.h"
 #include "viz/core/app_state.h"
+#include "viz/core/lesson_session.h"
 
 namespace flashscope::viz {
 
@@ -16,7 +17,8 @@ class Offscreen {
   Offscreen& operator=(const Offscreen&) = delete;
 
   /// One picture of the state and what the session knows about it.
-  Picture draw(const AppState& state, const Session& session, const Results& results);
+  Picture draw(const AppState& state, const Session& session, const Results& results,
+               const LessonBook* book = nullptr);
 
  private:
   struct Context;

@@ -23,6 +23,7 @@
 #include "viz/app/picture.h"
 #include "viz/app/window_memory.h"
 #include "viz/app/workspace.h"
+#include "viz/cli/lesson_engine.h"
 #include "viz/core/history.h"
 #include "viz/core/snapshot.h"
 #include "viz/core/state_token.h"
@@ -181,7 +182,8 @@ class Window {
     return w < 1 || h < 1 || glfwGetWindowAttrib(m_window, GLFW_ICONIFIED);
   }
 
-  FrameResult draw(const AppState& state, const Session& session, const Results& results, const std::string& notice) {
+  FrameResult draw(const AppState& state, const Session& session, const Results& results, const std::string& notice,
+                   const LessonBook& book) {
     int w = 0, h = 0;
     glfwGetFramebufferSize(m_window, &w, &h);
     fit_to(static_cast<float>(w), static_cast<float>(h), state.looks);
@@ -191,7 +193,7 @@ class Window {
     if (!(io.DeltaTime > 0)) io.DeltaTime = 1.0f / 60;
     ImGui::NewFrame();
     const FrameResult result =
-        draw_workspace(m_ui, {0, 0, io.DisplaySize.x, io.DisplaySize.y}, state, session, results, notice);
+        draw_workspace(m_ui, {0, 0, io.DisplaySize.x, io.DisplaySize.y}, state, session, results, notice, &book);
     ImGui::Render();
     glViewport(0, 0, w, h);
     const ImVec4 background = ImGui::ColorConvertU32ToFloat4(m_ui.colors->window);
@@ -291,7 +293,8 @@ float scale_for(float width, float height, const Looks& looks) {
   return std::clamp(std::floor(fit * 16) / 16, 0.5f, 6.0f);
 }
 
-void run_window(AppState state, std::vector<Machine> machines, std::vector<Recording> recordings, bool looks_given) {
+void run_window(AppState state, std::vector<Machine> machines, std::vector<Recording> recordings,
+                LessonLibrary library, bool looks_given) {
   const Glfw glfw;
   std::string notice;
   const std::string memory_path = window_memory_path();
@@ -311,6 +314,12 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
   };
   auto session_owner = std::make_unique<Session>(machines, recordings, wake, kernels::open_device);
   request_for(*session_owner, state);
+  LessonSession lessons(std::move(library), make_lesson_engine(), wake);
+  const std::string kept_progress = progress_path();
+  std::string progress_notice;
+  state.learn.progress = merged(load_progress(kept_progress, progress_notice), state.learn.progress);
+  if (!progress_notice.empty()) notice = progress_notice;
+  Progress saved = state.learn.progress;
   History history;
   int measurements = 0;
 
@@ -378,7 +387,9 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
       frames_due = 0;
       continue;
     }
-    const FrameResult frame = window.draw(state, session, results, notice);
+    lessons.request(state.view == View::learn ? state.learn.lesson : "");
+    const LessonBook book = lessons.poll();
+    const FrameResult frame = window.draw(state, session, results, notice, book);
     history.record(state.settings, frame.state.settings, frame.holding);
     if (frame.state != state) frames_due = kFramesAfterEvent;
     state = frame.state;
@@ -398,6 +409,10 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     --frames_due;
 
     // 6. What the user changed.
+    if (state.learn.progress != saved) {
+      saved = state.learn.progress;
+      if (const std::string refused = save_progress(kept_progress, saved); !refused.empty()) tell(refused);
+    }
     request_for(session, state);
     if (frame.confirm) session.confirm();
     if (frame.measure) session.request_live({state.settings, ++measurements});

@@ -1,12 +1,14 @@
 // The window on a display: GLFW, the frame loop, keys, pictures.
 #pragma once
 #include "viz/core/app_state.h"
+#include "viz/io/lesson_library.h"
 
 namespace flashscope::viz {
 
 /// Runs until the window is closed. Throws Error(env) when there is no display or no OpenGL 3.3. Looks are those
 /// remembered unless `looks_given`.
-void run_window(AppState state, std::vector<Machine> machines, std::vector<Recording> recordings, bool looks_given);
+void run_window(AppState state, std::vector<Machine> machines, std::vector<Recording> recordings,
+                LessonLibrary library, bool looks_given);
 
 /// Pixels per design unit for a frame of this size: what lets every panel fit, times what the looks ask for. In steps,
 /// because fonts are rebuilt.

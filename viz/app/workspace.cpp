@@ -7,6 +7,7 @@
 #include "sim/schedule/algorithms.h"
 #include "viz/core/roofline.h"
 #include "viz/core/text.h"
+#include "viz/panels/lesson.h"
 #include "viz/panels/panels.h"
 
 namespace flashscope::viz {
@@ -86,8 +87,8 @@ ExploreLayout explore_layout(const Ui& ui, const Rect& area, const AppState& sta
 class Workspace {
  public:
   Workspace(const Ui& ui, const Rect& window, const AppState& state, const Session& session, const Results& results,
-            const std::string& notice)
-      : m_ui(ui), m_window(window), m_session(session), m_results(results), m_notice(notice) {
+            const std::string& notice, const LessonBook* book)
+      : m_ui(ui), m_window(window), m_session(session), m_results(results), m_notice(notice), m_book(book) {
     m_frame.state = state;
     // What was measured here just now goes before what is shipped.
     if (results.live && results.live->recording) m_recordings.push_back(*results.live->recording);
@@ -104,6 +105,7 @@ class Workspace {
     if (!body.empty()) switch (m_frame.state.view) {
         case View::explore: explore(body); break;
         case View::validate: validate_view(body); break;
+        case View::learn: learn(body); break;
       }
     help_panel(m_ui, m_window, m_frame.state);
     notice();
@@ -166,6 +168,43 @@ class Workspace {
       if (const RecordingRow* row = recorded_row(drawn, drawn.algorithms[side], m_recordings))
         recorded[side] = row->measured.time_us.value;
     press(timeline_panel(m_ui, layout.timeline, state, m_results, recorded));
+  }
+
+  /// A lesson on the left, the stage of its step on the right, one clock below.
+  void learn(const Rect& body) {
+    if (!m_book) return;
+    AppState& state = m_frame.state;
+    if (const Lesson* lesson = m_book->find(state.learn.lesson)) state.learn = made_whole(state.learn, *lesson);
+    const FollowedShow followed = follow_lesson(state.learn, *m_book, state.settings, state.playback, m_results);
+    const auto whole = [](float length) { return std::floor(length); };
+    const float gap = std::max(1.0f, whole(m_ui.px(6)));
+    if (!followed.show) {  // text alone has a comfortable width, in the middle
+      const float w = whole(std::min(body.w, m_ui.px(720)));
+      return lesson_panel(m_ui, {body.x + whole((body.w - w) / 2), body.y, w, body.h}, state.learn, *m_book, "");
+    }
+    const float text_w = whole(std::min(body.w * 0.42f, m_ui.px(520)));
+    lesson_panel(m_ui, {body.x, body.y, text_w, body.h}, state.learn, *m_book, followed.fault);
+    const float x = body.x + text_w + gap, w = body.right() - x;
+    const float bottom_h = whole(std::min(m_ui.px(112), body.h * 0.25f));
+    const Rect above = {x, body.y, w, body.h - bottom_h - gap};
+    const std::size_t sides = followed.show->runs.size();
+    const float table_w = followed.show->panel == "bytes" ? whole(m_ui.px(300)) + gap : 0;
+    // Beside the table there may be room for one stage only: that of the run which the show names last.
+    const bool one = sides == 1 || (w - table_w - gap) / 2 < m_ui.px(280);
+    const float stage_w = one ? w - table_w : whole((w - table_w - gap) / 2);
+    const std::vector<Tensor> order = tensors_of_both(m_results);
+    for (std::size_t side = one ? sides - 1 : 0; side < sides; ++side) {
+      const Rect place = {x + (one ? 0 : static_cast<float>(side) * (stage_w + gap)), above.y, stage_w, above.h};
+      // While a new stage is computed the old one would answer another step.
+      if (m_results.settings == state.settings)
+        stage(place, side, order);
+      else
+        stage_message(m_ui, place, side == 0 ? "stage 0" : "stage 1", state.settings.algorithms[side], "computing …");
+    }
+    if (table_w > 0)
+      answer(comparison_panel(m_ui, {above.right() - table_w + gap, above.y, table_w - gap, above.h}, m_results,
+                              comparisons()));
+    press(timeline_panel(m_ui, {x, body.bottom() - bottom_h, w, bottom_h}, state, m_results, {}));
   }
 
   void stage(const Rect& area, std::size_t side, const std::vector<Tensor>& order) {
@@ -279,6 +318,7 @@ class Workspace {
   const Session& m_session;
   const Results& m_results;
   const std::string& m_notice;
+  const LessonBook* m_book;
   std::vector<Recording> m_recordings;
   FrameResult m_frame;
 };
@@ -286,13 +326,13 @@ class Workspace {
 }  // namespace
 
 FrameResult draw_workspace(const Ui& ui, const Rect& window, const AppState& state, const Session& session,
-                           const Results& results, const std::string& notice) {
+                           const Results& results, const std::string& notice, const LessonBook* book) {
   if (window.empty()) {
     FrameResult nothing;
     nothing.state = state;
     return nothing;
   }
-  return Workspace(ui, window, state, session, results, notice).draw();
+  return Workspace(ui, window, state, session, results, notice, book).draw();
 }
 
 }  // namespace flashscope::viz

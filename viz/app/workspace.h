@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "viz/core/app_state.h"
+#include "viz/core/lesson_session.h"
 #include "viz/render/ui.h"
 
 namespace flashscope::viz {
@@ -18,8 +19,10 @@ struct FrameResult {
   bool holding = false;         // a control is being dragged: what changes belongs to one change
 };
 
-/// Draws between ImGui::NewFrame() and ImGui::Render(). `notice` stands above everything when not empty.
+/// Draws between ImGui::NewFrame() and ImGui::Render(). `notice` stands above everything when not empty. The Learn
+/// view is empty without `book`.
 FrameResult draw_workspace(const Ui& ui, const Rect& window, const AppState& state, const Session& session,
-                           const Results& results, const std::string& notice = "");
+                           const Results& results, const std::string& notice = "",
+                           const LessonBook* book = nullptr);
 
 }  // namespace flashscope::viz

@@ -49,6 +49,7 @@ AppState clamp(AppState s) {
   s.timeline = zoomed(s.timeline, 1, s.timeline.begin);
   s.softmax = clamp(s.softmax);
   s.validate_quantity = std::clamp(s.validate_quantity, 0, static_cast<int>(kNumQuantities) - 1);
+  s.learn.step = std::max(0, s.learn.step);  // its end is the lesson's: the Learn view knows it
   s.looks.percent = clamp_to(kPercentRange, s.looks.percent);
   return s;
 }
@@ -71,8 +72,19 @@ AppState apply(const Action& action, AppState state, const Results& results) {
     case Command::previous_tile: clock = step_back(clock, results.tiles); break;
     case Command::next_stall: clock = step_forward(clock, results.stalls); break;
     case Command::previous_stall: clock = step_back(clock, results.stalls); break;
-    case Command::next_kernel: clock = step_forward(clock, results.kernel_begins); break;
-    case Command::previous_kernel: clock = step_back(clock, results.kernel_begins); break;
+    // A presenter's clicker sends PgDn and PgUp: in Learn they turn pages.
+    case Command::next_kernel:
+      if (state.view == View::learn)
+        ++state.learn.step;
+      else
+        clock = step_forward(clock, results.kernel_begins);
+      break;
+    case Command::previous_kernel:
+      if (state.view == View::learn)
+        state.learn.step = std::max(0, state.learn.step - 1);
+      else
+        clock = step_back(clock, results.kernel_begins);
+      break;
     case Command::slower: clock = change_speed(clock, -1); break;
     case Command::faster: clock = change_speed(clock, 1); break;
     case Command::to_start: clock = scrub(clock, 0, results.duration); break;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "viz/core/commands.h"
+#include "viz/core/lesson_state.h"
 #include "viz/core/playback.h"
 #include "viz/core/session.h"
 #include "viz/core/settings.h"
@@ -57,6 +58,7 @@ struct AppState {
   SweepChoice sweep;
   SoftmaxChoice softmax;
   int validate_quantity = 0;
+  LearnState learn;
   Looks looks;
   bool show_help = false;
 

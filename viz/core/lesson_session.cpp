@@ -100,7 +100,7 @@ void LessonSession::work() {
 FollowedShow follow_lesson(LearnState& learn, const LessonBook& book, Settings& settings, Playback& playback,
                            const Results& results) {
   FollowedShow followed;
-  if (!learn.open || !book.open || book.open->lesson.id != learn.lesson) return followed;
+  if (!book.open || book.open->lesson.id != learn.lesson) return followed;
   const Lesson& lesson = book.open->lesson;
   std::size_t index = 0;
   for (std::size_t n = 0; n < lesson.shows.size(); ++n)

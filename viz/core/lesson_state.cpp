@@ -35,8 +35,17 @@ AskState ask_state(const LearnState& state, const std::string& id) {
   return found == state.asks.end() ? AskState{} : found->second;
 }
 
+LearnState made_whole(LearnState state, const Lesson& lesson) {
+  if (state.asks_of != lesson.id) {
+    state.asks.clear();
+    state.asks_of = lesson.id;
+  }
+  const int step = state.step;
+  return go_to_step(std::move(state), lesson, step);
+}
+
 LearnState go_to_lesson(LearnState state, const Lesson* lesson) {
-  state.lesson = lesson ? lesson->id : "";
+  state.lesson = state.asks_of = lesson ? lesson->id : "";
   state.asks.clear();
   state.step = 0;
   if (!lesson) return state;

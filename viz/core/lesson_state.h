@@ -26,11 +26,11 @@ struct AskState {
 };
 
 struct LearnState {
-  bool open = false;   // the Learn view is in front
   std::string lesson;  // id; "": the list of lessons
   int step = 0;
-  bool lecturer = false;                 // every answer revealed, larger type
-  std::map<std::string, AskState> asks;  // of this lesson, by id
+  bool lecturer = false;                 // every answer shown, no progress kept
+  std::map<std::string, AskState> asks;  // by id, of the lesson …
+  std::string asks_of;                   // … with this id
   Progress progress;                     // of all lessons
   std::string followed;                  // the show that the stage has; "": the step's is to be shown (again)
   bool seeking = false;                  // its moment is not reached yet, because the stage is being computed
@@ -39,6 +39,8 @@ struct LearnState {
 
 /// Opens a lesson where the learner left it; "" goes to the list.
 LearnState go_to_lesson(LearnState state, const Lesson* lesson);
+/// The state when its lesson and step were set from outside: the step clamped, no answers of another lesson.
+LearnState made_whole(LearnState state, const Lesson& lesson);
 /// Any step, clamped; notes it in the progress. Going back lowers nothing.
 LearnState go_to_step(LearnState state, const Lesson& lesson, int step);
 

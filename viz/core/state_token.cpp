@@ -192,6 +192,10 @@ const std::vector<Field>& fields() {
         {"naive", [](const AppState& s) { return std::string(name_of(s.softmax.naive)); },
          [](AppState& s, const std::string& text) { s.softmax.naive = dtype_from_name(text); }},
         one_of("errors-of", quantities(), [](AppState& s) -> int& { return s.validate_quantity; }),
+        words("lesson", [](AppState& s) -> std::string& { return s.learn.lesson; }),
+        whole("step", [](AppState& s) -> int& { return s.learn.step; }),
+        words("lesson", [](AppState& s) -> std::string& { return s.learn.lesson; }),
+        whole("step", [](AppState& s) -> int& { return s.learn.step; }),
         yes_no("help", [](AppState& s) -> bool& { return s.show_help; }),
     };
     all.insert(all.end(), looks_fields().begin(), looks_fields().end());

@@ -10,6 +10,7 @@ namespace flashscope::viz {
 enum class View : std::uint8_t {
   explore,   // every parameter a control, two algorithms on one clock, inspectors
   validate,  // predicted against recorded, every row of the recording
+  learn,     // lessons, and the stage that they speak of
 };
 
 enum class Inspector : std::uint8_t { numbers, bytes, roofline, sweep, softmax, occupancy, memory, source };

@@ -1,0 +1,189 @@
+// The Learn panel driven without OpenGL: every step of every shipped lesson, keys, clicks, typed answers.
+#include <doctest/doctest.h>
+#include <imgui.h>
+
+#include "support.h"
+#include "viz/io/toml.h"
+#include "viz/panels/lesson.h"
+
+using namespace flashscope;
+using namespace flashscope::viz;
+
+namespace {
+
+/// Documents whose every field is there, so that a panel is tested and not the simulator.
+LessonEngine quick_engine() {
+  return [](const LessonRun& run, const LessonLibrary&, const StillWanted&) {
+    RunFacts facts;
+    facts.document = {{"n", 16}, {"name", run.name}};
+    return facts;
+  };
+}
+
+const char* kLesson =
+    "+++\nid = \"t\"\nnumber = 1\ntitle = \"T\"\nsummary = \"S\"\n+++\n```run r\n```\n"
+    "## One\n\nA [[tile]] of [[K]], {{ r.n }} *of* **them**, `code`, [link](https://example.org).\n\n- item\n\n1. "
+    "one\n\n> quote\n\n"
+    "| a | b |\n|---|---|\n| 1 | a long cell that must be broken into several lines to fit into the panel "
+    "|\n\n```text\ncode\n```\n\n"
+    "```ask\nkind = \"number\"\nid = \"n\"\nquestion = \"How many?\"\nanswer = \"r.n\"\nhint = \"sixteen\"\nreason = "
+    "\"so\"\n```\n"
+    "## Two\n\n```ask\nkind = \"choice\"\nid = \"c\"\nquestion = \"?\"\nright = \"this is right\"\nwrong = [[\"this is "
+    "wrong\", \"really\"]]\nreason = \"so\"\n```\n\n"
+    "```ask\nkind = \"order\"\nid = \"o\"\nquestion = \"?\"\nitems = [\"a\", \"b\", \"c\"]\nreason = \"so\"\n```\n";
+
+struct Desk {
+  LessonBook book;
+  LearnState state;
+  Ui ui;
+  float width = 520, height = 700;
+
+  Desk() {
+    ImGui::CreateContext();
+    ImGuiIO& io = ImGui::GetIO();
+    io.IniFilename = nullptr;
+    ui.fonts = load_fonts(1);
+    unsigned char* pixels = nullptr;
+    int w = 0, h = 0;
+    io.Fonts->GetTexDataAsRGBA32(&pixels, &w, &h);
+    io.MousePos = {-1, -1};
+    auto library = std::make_shared<LessonLibrary>(LessonLibrary::shipped());
+    auto list = std::make_shared<LessonList>();
+    list->lessons.push_back(parse_lesson(kLesson, "t.md"));
+    book.open = std::make_shared<const OpenLesson>(open_lesson(list->lessons[0], *library, quick_engine()));
+    book.library = library;
+    book.list = list;
+    state = go_to_lesson(state, &list->lessons[0]);
+  }
+  ~Desk() { ImGui::DestroyContext(); }
+
+  void frame() {
+    ImGuiIO& io = ImGui::GetIO();
+    io.DisplaySize = {width, height};
+    io.DeltaTime = 1.0f / 60;
+    ui.colors = &palette(Theme::light);
+    apply_style(ui);
+    ImGui::NewFrame();
+    if (width >= 1 && height >= 1) lesson_panel(ui, {0, 0, width, height}, state, book, "");
+    ImGui::Render();
+  }
+  void click(float x, float y) {
+    ImGuiIO& io = ImGui::GetIO();
+    io.MousePos = {x, y};
+    frame();
+    io.MouseDown[0] = true;
+    frame();
+    io.MouseDown[0] = false;
+    frame();
+    io.MousePos = {-1, -1};
+    frame();
+  }
+  /// Clicks down the panel, at x, until `done` holds.
+  template <class Done>
+  bool click_until(float x, Done done) {
+    for (float y = 60; y < height - 40; y += 6) {
+      click(x, y);
+      if (done()) return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Desk, "every size draws, also none at all, in both types" * doctest::skip(!can_read_toml())) {
+  for (const bool lecturer : {false, true}) {
+    state.lecturer = lecturer;
+    for (state.step = 0; state.step < 2; ++state.step)
+      for (const auto& [w, h] :
+           {std::pair{520.0f, 700.0f}, {120.0f, 80.0f}, {1.0f, 1.0f}, {0.0f, 0.0f}, {1200.0f, 900.0f}}) {
+        width = w;
+        height = h;
+        for (int n = 0; n < 3; ++n) frame();
+      }
+  }
+  CHECK(ImGui::GetDrawData()->TotalVtxCount > 500);
+}
+
+TEST_CASE_FIXTURE(Desk, "a click chooses an option, and the right one closes the question" *
+                            doctest::skip(!can_read_toml())) {
+  state.step = 1;
+  frame();
+  frame();
+  REQUIRE(click_until(60, [&] { return state.asks["c"].tries > 0; }));
+  REQUIRE(click_until(60, [&] { return state.asks["c"].right; }));
+  CHECK(state.progress["t"].answers["c"].right);
+}
+
+TEST_CASE_FIXTURE(Desk, "arrows move the items of an order" * doctest::skip(!can_read_toml())) {
+  state.step = 1;
+  frame();
+  frame();
+  const std::vector<std::string> before = book.open->questions[2].items;
+  REQUIRE(click_until(26, [&] { return !state.asks["o"].order.empty() && state.asks["o"].order != before; }));
+}
+
+TEST_CASE_FIXTURE(Desk, "Next and the list of lessons at the foot" * doctest::skip(!can_read_toml())) {
+  frame();
+  frame();
+  click(width - 40, height - 18);
+  CHECK(state.step == 1);
+  click(width - 130, height - 18);
+  CHECK(state.step == 0);
+  click(36, height - 18);
+  CHECK(state.lesson == "");
+  frame();
+  REQUIRE(click_until(100, [&] { return state.lesson == "t"; }));
+}
+
+TEST_CASE("a lesson's show moves the stage and the clock, once, and again when asked" *
+          doctest::skip(!can_read_toml())) {
+  LessonBook book;
+  auto library = std::make_shared<LessonLibrary>(LessonLibrary::shipped());
+  auto list = std::make_shared<LessonList>();
+  list->lessons.push_back(parse_lesson(
+      "+++\nid = \"t\"\nnumber = 1\ntitle = \"T\"\nsummary = \"S\"\n+++\n```run r\n```\n## One\ntext\n## Two\n"
+      "```show\nruns = [\"r\"]\noperation = \"load K\"\nj = 2\nmoment = \"begin\"\n```\n## Three\ntext\n",
+      "t.md"));
+  const Machine machine = viz::testing::small_machine();
+  const LessonEngine engine = [&](const LessonRun&, const LessonLibrary&, const StillWanted&) {
+    RunFacts facts;
+    Settings settings;
+    settings.gpu = machine.name;
+    settings.problem = viz::testing::small_problem();
+    settings.tile = {16, 16, 1};
+    settings.algorithms = {"flash_v2", "flash_v2"};
+    facts.settings = settings;
+    return facts;
+  };
+  book.open = std::make_shared<const OpenLesson>(open_lesson(list->lessons[0], *library, engine));
+  book.library = library;
+  book.list = list;
+  Session session({machine}, {});
+  Settings settings;
+  Playback playback;
+  LearnState learn;
+  learn = go_to_lesson(learn, &list->lessons[0]);
+  const auto turn = [&] {
+    session.request(settings);
+    return follow_lesson(learn, book, settings, playback, session.wait());
+  };
+  CHECK(turn().show == nullptr);  // the first step has none: the stage stays as it was
+  learn = go_to_step(learn, list->lessons[0], 1);
+  REQUIRE(turn().show != nullptr);
+  CHECK(settings.problem.seqlen_q == 96);
+  CHECK(turn().fault == "");
+  CHECK_FALSE(learn.seeking);
+  const Picoseconds there = playback.t;
+  CHECK(there > 0);
+  playback.t = 0;  // the learner scrubs
+  turn();
+  CHECK(playback.t == 0);
+  learn = go_to_step(learn, list->lessons[0], 2);  // a step without a show keeps the last one
+  turn();
+  CHECK(playback.t == 0);
+  learn.followed.clear();  // "Show me"
+  turn();
+  turn();
+  CHECK(playback.t == there);
+}

@@ -1,0 +1,23 @@
+// Running text in several styles, broken into lines: what lessons are drawn with.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "viz/render/ui.h"
+
+namespace flashscope::viz {
+
+struct TextPiece {
+  std::string text;
+  ImFont* font = nullptr;
+  Color color = 0;
+  Color chip = 0;       // ground behind the piece; 0: none
+  Color underline = 0;  // 0: none
+  std::string tip;      // shown on hover
+};
+
+/// Draws at (x, y) in `width`, and returns the height used. Words of pieces without a blank between them stay together.
+float draw_rich_text(const Ui& ui, ImDrawList* list, float x, float y, float width,
+                     const std::vector<TextPiece>& pieces);
+
+}  // namespace flashscope::viz
