@@ -43,7 +43,7 @@ std::string small_trimmed(const std::string& text) {
 }
 
 /// The unit that is as large to the eye: MB and MiB.
-std::optional<Unit> lookalike(const Unit& unit) {
+std::optional<LessonUnit> lookalike(const LessonUnit& unit) {
   static const std::pair<const char*, const char*> pairs[] = {
       {"kB", "KiB"}, {"MB", "MiB"}, {"GB", "GiB"}, {"TB", "TiB"}};
   for (const auto& [decimal, binary] : pairs) {
@@ -77,12 +77,12 @@ std::string Question::right_text() const {
 
 Grade grade_number(const Question& question, const std::string& typed) {
   Grade grade;
-  const Unit& unit = question.unit;
-  const auto read = parse_typed(typed, unit.dimension == Unit::Dimension::plain ? unit.name : "", grade.note);
+  const LessonUnit& unit = question.unit;
+  const auto read = parse_typed(typed, unit.dimension == LessonUnit::Dimension::plain ? unit.name : "", grade.note);
   if (!read) return grade;
   if (read->unit && read->unit->dimension != unit.dimension) {
     // A ratio may be written in per cent, and a label left out.
-    const bool ratio = unit.dimension == Unit::Dimension::plain && read->unit->dimension == Unit::Dimension::share;
+    const bool ratio = unit.dimension == LessonUnit::Dimension::plain && read->unit->dimension == LessonUnit::Dimension::share;
     if (!ratio) {
       grade.note = "The answer is " + (unit.name.empty() ? std::string("a plain number") : "in " + unit.name) +
                    ", not in " + read->unit->name + ".";
@@ -96,8 +96,8 @@ Grade grade_number(const Question& question, const std::string& typed) {
   // Nobody means 4,456,448 MB: a plain number that is right in bytes (or as a fraction of 1) is right.
   const bool scaled = !(unit.scale == Number(1));
   if (!read->unit && scaled && right(read->written)) {
-    const char* base = unit.dimension == Unit::Dimension::bytes  ? "bytes"
-                       : unit.dimension == Unit::Dimension::time ? "microseconds"
+    const char* base = unit.dimension == LessonUnit::Dimension::bytes  ? "bytes"
+                       : unit.dimension == LessonUnit::Dimension::time ? "microseconds"
                                                                  : "a fraction of 1";
     grade.note = std::string("Taken as ") + base + ".";
     return grade;

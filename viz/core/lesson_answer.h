@@ -23,7 +23,7 @@ struct Question {
   LessonAsk::Kind kind = LessonAsk::Kind::number;
   // number, in the unit's base
   Number right;
-  Unit unit;
+  LessonUnit unit;
   Tolerance tolerance;
   std::vector<Number> mistakes;
   // choice: `options` in the order in which they are shown, which is the same every time

@@ -11,7 +11,7 @@
 namespace flashscope::viz {
 namespace {
 
-using Dimension = Unit::Dimension;
+using Dimension = LessonUnit::Dimension;
 
 struct KnownUnit {
   const char* name;
@@ -174,9 +174,9 @@ const Json& no_names(const std::string& name) { throw Error(ErrorKind::input, "'
 
 }  // namespace
 
-std::optional<Unit> unit_named(std::string_view name) {
+std::optional<LessonUnit> unit_named(std::string_view name) {
   const auto of = [](const KnownUnit& unit) {
-    return Unit{unit.name, unit.dimension, Number::fraction(unit.above, unit.below)};
+    return LessonUnit{unit.name, unit.dimension, Number::fraction(unit.above, unit.below)};
   };
   for (const KnownUnit& unit : known_units())
     if (name == unit.name) return of(unit);
@@ -187,7 +187,7 @@ std::optional<Unit> unit_named(std::string_view name) {
   return std::nullopt;
 }
 
-Unit unit_or_label(const std::string& name) {
+LessonUnit unit_or_label(const std::string& name) {
   if (const auto unit = unit_named(name)) return *unit;
   return {name, Dimension::plain, Number(1)};
 }
@@ -198,7 +198,7 @@ Formatted split_unit(std::string_view text) {
   return {trimmed(text.substr(0, at)), trimmed(text.substr(at + 4))};
 }
 
-std::string quantity_text(const Number& base, const Unit& unit) {
+std::string quantity_text(const Number& base, const LessonUnit& unit) {
   const Number shown = base / unit.scale;
   std::string text = shown.is_whole()                     ? grouped(shown.whole())
                      : unit.dimension == Dimension::plain ? plain_number(shown)
@@ -268,7 +268,7 @@ std::optional<Typed> parse_typed(const std::string& typed, const std::string& la
       why = "“" + unit + "” is no unit known here.";
       return std::nullopt;
     }
-    if (!result.unit) result.unit = Unit{label, Dimension::plain, Number(1)};
+    if (!result.unit) result.unit = LessonUnit{label, Dimension::plain, Number(1)};
   }
   // "4.4x10^6"; but 0x40 is another notation, and not one of ours.
   if (number.rfind("0x", 0) != 0)

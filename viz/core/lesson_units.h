@@ -9,7 +9,7 @@
 
 namespace flashscope::viz {
 
-struct Unit {
+struct LessonUnit {
   enum class Dimension : std::uint8_t { plain, bytes, time, share, byte_rate, flop_rate };
   std::string name;  // as it is shown: "MB", "µs", "%", "tiles"
   Dimension dimension = Dimension::plain;
@@ -17,9 +17,9 @@ struct Unit {
 };
 
 /// A known unit by any of its spellings ("us" is "µs", "per cent" is "%").
-std::optional<Unit> unit_named(std::string_view name);
+std::optional<LessonUnit> unit_named(std::string_view name);
 /// A known unit, or else a word of the author's: a plain number of "tiles".
-Unit unit_or_label(const std::string& name);
+LessonUnit unit_or_label(const std::string& name);
 
 /// "expression in unit" taken apart; an empty unit where there is none.
 struct Formatted {
@@ -32,12 +32,12 @@ Formatted split_unit(std::string_view text);
 /// Throws Error(input) for a unit that is not known.
 std::string value_text(const Value& value, const std::string& unit);
 /// In the unit given, with three digits where that is not exact.
-std::string quantity_text(const Number& base, const Unit& unit);
+std::string quantity_text(const Number& base, const LessonUnit& unit);
 
 /// A number that somebody typed.
 struct Typed {
   Number written;            // without its unit
-  std::optional<Unit> unit;  // as typed
+  std::optional<LessonUnit> unit;  // as typed
 };
 /// Takes 4456448, 4,456,448, 4 456 448, 4.4e6, 4.4·10^6, 2^22, 2²², 1/3, 0,5, ~4.4 MB, 33 %, minus infinity, 64 tiles;
 /// `label` is the word that may follow. On failure the result is empty and `why` says what to write.
