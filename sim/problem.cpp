@@ -44,6 +44,15 @@ Pass pass_from_name(const std::string& name) {
   throw Error(ErrorKind::usage, "--pass: '" + name + "' is not one of forward, backward");
 }
 
+SparseMask AttentionProblem::mask() const {
+  SparseMask mask;
+  static_cast<MaskShape&>(mask) = {seqlen_q, seqlen_k, window_left, causal ? 0 : window_right};
+  if (!cu_seqlens_q.empty())
+    mask.sequences = {cu_seqlens_q.data(), cu_seqlens_k.data(), static_cast<int>(cu_seqlens_q.size()) - 1};
+  if (block_mask) mask.blocks = block_mask.mask->bits();
+  return mask;
+}
+
 double AttentionProblem::scale() const {
   return softmax_scale != 0 ? softmax_scale : 1.0 / std::sqrt(static_cast<double>(head_dim));
 }
@@ -66,6 +75,35 @@ std::int64_t checked_product(std::initializer_list<std::int64_t> factors) {
   return product;
 }
 
+void check_offsets(const char* option, const std::vector<int>& offsets, int length) {
+  bool valid = offsets.size() >= 2 && offsets.front() == 0 && offsets.back() == length;
+  for (std::size_t s = 1; valid && s < offsets.size(); ++s) valid = offsets[s - 1] <= offsets[s];
+  if (!valid)
+    throw Error(ErrorKind::usage, std::string(option) + ": needs offsets that start at 0, do not fall, and end at the " +
+                                      std::to_string(length) + " rows there are");
+}
+
+void check_sparsity(const AttentionProblem& p) {
+  if (!p.cu_seqlens_q.empty() || !p.cu_seqlens_k.empty()) {
+    check_offsets("--cu-seqlens", p.cu_seqlens_q, p.seqlen_q);
+    check_offsets("--cu-seqlens-k", p.cu_seqlens_k, p.seqlen_k);
+    if (p.cu_seqlens_q.size() != p.cu_seqlens_k.size())
+      throw Error(ErrorKind::usage, "--cu-seqlens names " + std::to_string(p.cu_seqlens_q.size() - 1) +
+                                        " sequences and --cu-seqlens-k " + std::to_string(p.cu_seqlens_k.size() - 1));
+    if (p.batch > 1)
+      throw Error(ErrorKind::usage, "--cu-seqlens: packed sequences are the batch; --batch must be 1, not " +
+                                        std::to_string(p.batch));
+  }
+  if (!p.block_mask) return;
+  const BlockMask& mask = *p.block_mask.mask;
+  const int rows = num_tiles(p.seqlen_q, mask.block_q), cols = num_tiles(p.seqlen_k, mask.block_k);
+  if (mask.rows != rows || mask.cols != cols)
+    throw Error(ErrorKind::usage, "--block-mask: " + std::to_string(mask.rows) + " × " + std::to_string(mask.cols) +
+                                      " blocks of " + std::to_string(mask.block_q) + " × " +
+                                      std::to_string(mask.block_k) + "; these lengths need " + std::to_string(rows) +
+                                      " × " + std::to_string(cols));
+}
+
 }  // namespace
 
 void validate(const AttentionProblem& p) {
@@ -81,6 +119,7 @@ void validate(const AttentionProblem& p) {
   check_range("--head-dim", p.head_dim, 1, kMaxHeadDim);
   check_range("--window left", p.window_left, -1, INT32_MAX);
   check_range("--window right", p.window_right, -1, INT32_MAX);
+  check_sparsity(p);
   if (!std::isfinite(p.softmax_scale)) throw Error(ErrorKind::usage, "--scale: must be a finite number");
   const std::int64_t all_heads = checked_product({p.batch, p.heads});
   check_range("--batch × --heads", all_heads, 0, INT32_MAX);
@@ -88,19 +127,30 @@ void validate(const AttentionProblem& p) {
   checked_product({all_heads, std::max(1, p.seqlen_q), std::max(1, p.seqlen_k), p.head_dim, 64});
 }
 
-std::int64_t kept_pairs_in(const MaskShape& mask, Range rows, Range keys) {
+std::int64_t kept_pairs_in(const SparseMask& mask, Range rows, Range keys) {
   std::int64_t pairs = 0;
   for (int row = rows.begin; row < rows.end; ++row) {
-    const Range kept = kept_keys(mask, row);
-    pairs += std::max(0, std::min(kept.end, keys.end) - std::max(kept.begin, keys.begin));
+    Range kept = kept_keys(mask, row);
+    kept = {std::max(kept.begin, keys.begin), std::min(kept.end, keys.end)};
+    if (!mask.blocks.words) {
+      pairs += std::max(0, kept.end - kept.begin);
+      continue;
+    }
+    const int width = mask.block_columns();
+    for (int key = kept.begin; key < kept.end;) {  // block by block
+      const int end = std::min(kept.end, (key / width + 1) * width);
+      if (mask.block_kept(row / mask.block_rows(), key / width)) pairs += end - key;
+      key = end;
+    }
   }
   return pairs;
 }
 
 std::int64_t kept_pairs(const AttentionProblem& p) {
-  const MaskShape mask = p.mask();
-  const std::int64_t per_head = mask.left < 0 && mask.right < 0 ? std::int64_t{p.seqlen_q} * p.seqlen_k
-                                                                : kept_pairs_in(mask, {0, p.seqlen_q}, {0, p.seqlen_k});
+  const SparseMask mask = p.mask();
+  const bool all = mask.is_band() && mask.left < 0 && mask.right < 0;
+  const std::int64_t per_head = all ? std::int64_t{p.seqlen_q} * p.seqlen_k
+                                    : kept_pairs_in(mask, {0, p.seqlen_q}, {0, p.seqlen_k});
   return per_head * p.num_heads();
 }
 
@@ -111,12 +161,12 @@ std::int64_t attention_flops(const AttentionProblem& p) {
 
 std::int64_t compulsory_bytes(const AttentionProblem& p) {
   if (p.seqlen_q == 0 && p.pass == Pass::forward) return 0;
-  // Rows with at least one kept key, and keys that at least one row keeps: both are contiguous ranges.
-  const auto used = [](const MaskShape& mask) {
+  // Rows with at least one kept key, and keys that at least one row keeps.
+  const auto used = [](const SparseMask& mask) {
     std::int64_t rows = 0;
     for (int row = 0; row < mask.seqlen_q; ++row) {
       const Range keys = kept_keys(mask, row);
-      rows += keys.end > keys.begin;
+      rows += keys.end > keys.begin && any_kept(mask, {row, row + 1}, keys);
     }
     return rows;
   };

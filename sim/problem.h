@@ -2,8 +2,10 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
-#include "sim/schedule/walk.h"
+#include "sim/block_mask.h"
+#include "sim/schedule/sparse_mask.h"
 
 namespace flashscope {
 
@@ -39,6 +41,11 @@ struct AttentionProblem {
   int window_right = -1;     // keys after the diagonal; -1: all
   double softmax_scale = 0;  // 0: 1 / sqrt(head_dim)
   Pass pass = Pass::forward;
+  SharedBlockMask block_mask;  // of what causal and window leave, the blocks that are kept; none: all
+  /// Packed sequences (a batch of sequences of various lengths, one after the other along the rows; then batch = 1):
+  /// sequence s has queries [cu_seqlens_q[s], cu_seqlens_q[s + 1]) and keys likewise, and causal and window hold within
+  /// it. Both start at 0, do not fall, and end at seqlen_q and seqlen_k. Empty: one sequence a batch entry.
+  std::vector<int> cu_seqlens_q, cu_seqlens_k;
   /// A keep mask of any form comes with the inputs (AttentionInputs::keep), on top of the geometry above. Its contents
   /// are not part of the problem: every tile that the geometry visits is visited and masked; kept pairs, FLOPs and
   /// exponentials are those of the geometry alone; the bytes of the mask itself are not counted.
@@ -46,7 +53,10 @@ struct AttentionProblem {
 
   bool operator==(const AttentionProblem&) const = default;
 
-  MaskShape mask() const { return {seqlen_q, seqlen_k, window_left, causal ? 0 : window_right}; }
+  /// Points into this problem, which must outlive it.
+  SparseMask mask() const;
+  /// Tiles of one head need not be alike even where no band cuts them: packed sequences or blocks.
+  bool is_sparse() const { return block_mask || !cu_seqlens_q.empty(); }
   double scale() const;
   int num_heads() const { return batch * heads; }        // query heads over the batch
   int num_kv_heads() const { return batch * kv_heads; }  // KV heads over the batch
@@ -59,10 +69,10 @@ inline constexpr int kMaxHeads = 1 << 20;
 /// when the byte or FLOP counts would not fit in 62 bits.
 void validate(const AttentionProblem& problem);
 
-/// Pairs (query, key) that causal and window keep, over batch and heads. Exact; a dense mask is not looked at.
+/// Pairs (query, key) that causal, window, sequences and blocks keep, over batch and heads. Exact; a dense mask is not looked at.
 std::int64_t kept_pairs(const AttentionProblem& problem);
 /// Pairs kept inside rows [row_begin, row_end) × keys [key_begin, key_end) of one head.
-std::int64_t kept_pairs_in(const MaskShape& mask, Range rows, Range keys);
+std::int64_t kept_pairs_in(const SparseMask& mask, Range rows, Range keys);
 
 /// 4 · head_dim · kept pairs: the two matrix products, a multiply-add counted as 2. Backward: 2.5 times that, the five
 /// products S, dP, dV, dK, dQ, whether an algorithm recomputes S or has stored P.

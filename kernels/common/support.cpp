@@ -28,6 +28,7 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
   if (p.head_dim > kFmaMaxHeadDim)
     return name + ": head_dim " + std::to_string(p.head_dim) + " is above what is built; 1 … " +
            std::to_string(kFmaMaxHeadDim) + " run";
+  if (p.is_sparse()) return name + ": no kernel takes packed sequences or a block mask yet; causal and window run";
   if (p.dense_mask) return name + ": no kernel takes a mask of any form; causal and window run";
   const TileShape built = algorithm_named(name).default_tile(p);
   if (schedule.tile().br != built.br || schedule.tile().bc != built.bc || schedule.tile().stages != built.stages)

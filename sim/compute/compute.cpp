@@ -291,7 +291,7 @@ class Executor final : public OpSink {
   const Schedule& m_schedule;
   const AttentionInputs& m_inputs;
   const ComputeOptions& m_options;
-  const MaskShape m_mask = m_schedule.problem().mask();
+  const SparseMask m_mask = m_schedule.problem().mask();
   GlobalMemory<Real> m_memory;
   Chip<Real> m_chip;
   std::int64_t m_cta = 0;

@@ -13,9 +13,18 @@ namespace {
 
 constexpr double kNegativeInfinity = -std::numeric_limits<double>::infinity();
 
-/// Causal and window, aligned to the bottom right: the last query sits on the last key.
+/// Causal and window, aligned to the bottom right: the last query of a sequence sits on its last key. Then the block.
 bool sees(const AttentionProblem& problem, std::int64_t query, std::int64_t key) {
-  const std::int64_t ahead = key - (query + problem.seqlen_k - problem.seqlen_q);  // > 0: a key of the future
+  std::int64_t last_query = problem.seqlen_q, last_key = problem.seqlen_k;  // one past
+  for (std::size_t s = 0; s + 1 < problem.cu_seqlens_q.size(); ++s) {
+    if (query < problem.cu_seqlens_q[s] || query >= problem.cu_seqlens_q[s + 1]) continue;
+    last_query = problem.cu_seqlens_q[s + 1];
+    last_key = problem.cu_seqlens_k[s + 1];
+    if (key < problem.cu_seqlens_k[s] || key >= last_key) return false;
+  }
+  if (const BlockMask* blocks = problem.block_mask.mask.get())
+    if (!blocks->kept(static_cast<int>(query / blocks->block_q), static_cast<int>(key / blocks->block_k))) return false;
+  const std::int64_t ahead = (key - last_key) - (query - last_query);  // > 0: a key of the future
   if (problem.causal && ahead > 0) return false;
   if (!problem.causal && problem.window_right >= 0 && ahead > problem.window_right) return false;
   return problem.window_left < 0 || -ahead <= problem.window_left;

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "sim/schedule/algorithms.h"
+#include "sim/schedule/closed_forms.h"
 #include "sim/schedule/fma_rungs.h"
 #include "sim/schedule/fma_work.h"
-#include "sim/schedule/key_outer.h"
 
 namespace flashscope {
 namespace {
@@ -49,8 +49,7 @@ class FlashV1 final : public Schedule {
 
  protected:
   void cta(int, std::int64_t, CtaProgram& cta) const override {
-    const MaskShape mask = problem().mask();
-    const MaskShape by_key = transposed(mask);
+    const SparseMask by_key = transposed(problem().mask());
     const int tr = num_tiles(problem().seqlen_q, tile().br);
     const int tc = num_tiles(problem().seqlen_k, tile().bc);
     const Range whole_query_tiles = {0, problem().seqlen_q / tile().br};
@@ -64,10 +63,11 @@ class FlashV1 final : public Schedule {
     const Range all_keys = {0, tc}, none_alike = {tc, tc};
     cta.for_each_key_tile(all_keys, none_alike, [&](int j) {
       const Range visited = visited_tiles(by_key, tile().bc, tile().br, j);
-      if (visited.end == visited.begin) return;
+      if (!is_key_tile_seen(problem(), tile(), j)) return;
       cta.load(Tensor::K, 0, j);
       cta.load(Tensor::V, 0, j);
       cta.for_each_query_tile(visited, whole_tiles(by_key, tile().bc, tile().br, j), [&](int i) {
+        if (!is_visited(problem(), tile(), i, j)) return;
         cta.load(Tensor::Q, i, j);
         cta.load(Tensor::O, i, j);
         cta.load(Tensor::L, i, j);

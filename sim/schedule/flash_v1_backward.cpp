@@ -3,11 +3,9 @@
 // One CTA owns a whole KV head. It keeps dK and dV of its key tile on chip while every query tile comes in with its dQ,
 // which goes back a little fuller: dQ is rewritten in the storage dtype once per key tile. Two things differ from the
 // paper: the forward pass has left LSE instead of l and m, and query heads that share a KV head run one after the other.
-#include <algorithm>
-
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/fma_backward.h"
-#include "sim/schedule/key_outer.h"
+#include "sim/schedule/closed_forms.h"
 
 namespace flashscope {
 namespace {
@@ -40,7 +38,7 @@ class FlashV1Backward final : public Schedule {
 
  protected:
   void cta(int, std::int64_t, CtaProgram& cta) const override {
-    const MaskShape by_key = transposed(problem().mask());
+    const SparseMask by_key = transposed(problem().mask());
     const int tr = num_tiles(problem().seqlen_q, tile().br);
     const int tc = num_tiles(problem().seqlen_k, tile().bc);
 
@@ -54,7 +52,7 @@ class FlashV1Backward final : public Schedule {
     const Range none_alike = {tc, tc};
     cta.for_each_key_tile({0, tc}, none_alike, [&](int j) {
       const Range visited = visited_tiles(by_key, tile().bc, tile().br, j);
-      if (visited.end > visited.begin) {
+      if (is_key_tile_seen(problem(), tile(), j)) {
         cta.load(Tensor::K, 0, j);
         cta.load(Tensor::V, 0, j);
       }
@@ -62,6 +60,7 @@ class FlashV1Backward final : public Schedule {
       cta.clear_gradient(Tensor::dV, 0, j);
       cta.for_each_head_of_group([&] {
         cta.for_each_query_tile(visited, whole_tiles(by_key, tile().bc, tile().br, j), [&](int i) {
+          if (!is_visited(problem(), tile(), i, j)) return;
           cta.load(Tensor::Q, i, j);
           cta.load(Tensor::dO, i, j);
           cta.load(Tensor::O, i, j);

@@ -2,9 +2,8 @@
 //
 // One CTA owns query tile i of one head. acc, m and l never leave the chip; acc is divided once, at the end; one
 // statistic a row (LSE) is stored for the backward pass. Key tiles the mask empties are never loaded.
-#include <algorithm>
-
 #include "sim/schedule/algorithms.h"
+#include "sim/schedule/closed_forms.h"
 #include "sim/schedule/fma_rungs.h"
 
 namespace flashscope {
@@ -27,12 +26,7 @@ class FlashV2 final : public Schedule {
     const std::int64_t row_bytes = std::int64_t{p.head_dim} * element_bytes(p.dtype);
     const std::int64_t q_bytes = row_bytes * p.seqlen_q;
     std::int64_t keys = 0;  // streamed past all query tiles of a head
-    for (int i = 0; i < num_tiles(p.seqlen_q, tile().br); ++i) {
-      const Range visited = visited_tiles(p.mask(), tile().br, tile().bc, i);
-      if (visited.end > visited.begin)
-        keys += std::min<std::int64_t>(p.seqlen_k, std::int64_t{visited.end} * tile().bc) -
-                std::int64_t{visited.begin} * tile().bc;
-    }
+    for (int i = 0; i < num_tiles(p.seqlen_q, tile().br); ++i) keys += visited_keys(p, tile(), i);
     const std::int64_t read = (q_bytes + 2 * keys * row_bytes) * p.num_heads();
     const std::int64_t lse = 4 * std::int64_t{p.seqlen_q} * p.num_heads();
     return {read, q_bytes * p.num_heads() + lse, read + q_bytes * p.num_heads()};
@@ -41,11 +35,12 @@ class FlashV2 final : public Schedule {
  protected:
   void cta(int, std::int64_t inner, CtaProgram& cta) const override {
     const int i = static_cast<int>(inner);
-    const MaskShape mask = problem().mask();
+    const SparseMask mask = problem().mask();
     cta.load(Tensor::Q, i, 0);
     cta.clear_state(i);
     const Range visited = visited_tiles(mask, tile().br, tile().bc, i);
     cta.for_each_key_tile(visited, whole_tiles(mask, tile().br, tile().bc, i), [&](int j) {
+      if (!is_visited(problem(), tile(), i, j)) return;
       cta.load(Tensor::K, i, j);
       cta.barrier(i, j);
       cta.scores(i, j);

@@ -3,11 +3,9 @@
 // FlashAttention-2 (arXiv 2307.08691, section 3.2) gives each CTA a key tile and lets all of them add to dQ atomically, in
 // whatever order they come. Here a second kernel, with Q outside, owns dQ: it runs S and dP once more (seven products
 // instead of five) and saves the atomic traffic. D = rowsum(dO ∘ O) comes first, in a kernel of its own.
-#include <algorithm>
-
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/fma_backward.h"
-#include "sim/schedule/key_outer.h"
+#include "sim/schedule/closed_forms.h"
 
 namespace flashscope {
 namespace {
@@ -39,12 +37,7 @@ class FlashV2Backward final : public Schedule {
     const std::int64_t key_kernel_read = 2 * keys_outside.keys * row_bytes * p.num_kv_heads() +
                                          keys_outside.visits * (2 * row_bytes + 8) * p.num_heads();
     std::int64_t streamed = 0;  // keys past all query tiles of a head
-    for (int i = 0; i < num_tiles(p.seqlen_q, tile().br); ++i) {
-      const Range visited = visited_tiles(p.mask(), tile().br, tile().bc, i);
-      if (visited.end > visited.begin)
-        streamed += std::min<std::int64_t>(p.seqlen_k, std::int64_t{visited.end} * tile().bc) -
-                    std::int64_t{visited.begin} * tile().bc;
-    }
+    for (int i = 0; i < num_tiles(p.seqlen_q, tile().br); ++i) streamed += visited_keys(p, tile(), i);
     const std::int64_t query_kernel_read = 2 * q + 2 * statistic + 2 * streamed * row_bytes * p.num_heads();
     const std::int64_t row_dot_read = 2 * q;
     return {row_dot_read + key_kernel_read + query_kernel_read, statistic + 2 * k + q, algorithm_4_bytes(p, tile())};
@@ -69,9 +62,9 @@ class FlashV2Backward final : public Schedule {
 
   /// K and V outside: dK and dV of key tile j stay in registers while query tiles come by, head after head of the group.
   void key_gradients(int j, CtaProgram& cta) const {
-    const MaskShape by_key = transposed(problem().mask());
+    const SparseMask by_key = transposed(problem().mask());
     const Range visited = visited_tiles(by_key, tile().bc, tile().br, j);
-    if (visited.end > visited.begin) {
+    if (is_key_tile_seen(problem(), tile(), j)) {
       cta.load(Tensor::K, 0, j);
       cta.load(Tensor::V, 0, j);
     }
@@ -79,6 +72,7 @@ class FlashV2Backward final : public Schedule {
     cta.clear_gradient(Tensor::dV, 0, j);
     cta.for_each_head_of_group([&] {
       cta.for_each_query_tile(visited, whole_tiles(by_key, tile().bc, tile().br, j), [&](int i) {
+        if (!is_visited(problem(), tile(), i, j)) return;
         cta.load(Tensor::Q, i, j);
         cta.load(Tensor::dO, i, j);
         cta.load(Tensor::LSE, i, j);
@@ -102,7 +96,7 @@ class FlashV2Backward final : public Schedule {
 
   /// Q outside, as in the forward pass: dQ of query tile i stays in registers while K and V stream by.
   void query_gradient(int i, CtaProgram& cta) const {
-    const MaskShape mask = problem().mask();
+    const SparseMask mask = problem().mask();
     cta.load(Tensor::Q, i, 0);
     cta.load(Tensor::dO, i, 0);
     cta.load(Tensor::LSE, i, 0);
@@ -110,6 +104,7 @@ class FlashV2Backward final : public Schedule {
     cta.clear_gradient(Tensor::dQ, i, 0);
     const Range visited = visited_tiles(mask, tile().br, tile().bc, i);
     cta.for_each_key_tile(visited, whole_tiles(mask, tile().br, tile().bc, i), [&](int j) {
+      if (!is_visited(problem(), tile(), i, j)) return;
       cta.load(Tensor::K, i, j);
       cta.load(Tensor::V, i, j);
       cta.barrier(i, j);

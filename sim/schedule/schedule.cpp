@@ -63,7 +63,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::score_tile_classes(
   const AttentionProblem& p = m_problem;
   const std::int64_t tr = num_tiles(p.seqlen_q, m_tile.br), tc = num_tiles(p.seqlen_k, m_tile.bc);
   std::vector<std::pair<std::int64_t, std::int64_t>> classes;
-  if (!sector_aligned() || p.mask().left >= 0 || p.mask().right >= 0) {  // under a mask kept pairs differ
+  if (!sector_aligned() || p.is_sparse() || p.mask().left >= 0 || p.mask().right >= 0) {  // under a mask kept pairs differ
     for (std::int64_t inner = 0; inner < tr * tc; ++inner) classes.emplace_back(inner, 1);
     return classes;
   }
@@ -157,6 +157,20 @@ Range CtaProgram::keys_of(int j) const {
   return {j * bc, j * bc + tile_rows(problem().seqlen_k, bc, j)};
 }
 
+bool is_visited(const AttentionProblem& p, const TileShape& tile, int i, int j) {
+  if (!p.is_sparse()) return true;
+  const int row = i * tile.br, key = j * tile.bc;
+  return any_kept(p.mask(), {row, row + tile_rows(p.seqlen_q, tile.br, i)},
+                  {key, key + tile_rows(p.seqlen_k, tile.bc, j)});
+}
+
+bool is_key_tile_seen(const AttentionProblem& p, const TileShape& tile, int j) {
+  const Range visited = visited_tiles(transposed(p.mask()), tile.bc, tile.br, j);
+  for (int i = visited.begin; i < visited.end; ++i)
+    if (is_visited(p, tile, i, j)) return true;
+  return false;
+}
+
 void CtaProgram::move(Op op, Tensor tensor, int i, int j) {
   switch (layout_of(tensor)) {
     case Layout::by_query: return move_region(op, tensor, i, j, rows_of(i), {0, head_dim()}, Access::copy);
@@ -221,8 +235,7 @@ void CtaProgram::request(Tensor tensor, int i, int j, Range rows, Range cols, Ac
 
 void CtaProgram::mask(int i, int j) {
   const Range rows = rows_of(i), keys = keys_of(j);
-  const MaskShape mask = problem().mask();
-  if (!all_kept(mask, rows, keys) || problem().dense_mask) compute(Op::mask, i, j, rows, keys, 0);
+  if (!all_kept(problem().mask(), rows, keys) || problem().dense_mask) compute(Op::mask, i, j, rows, keys, 0);
 }
 
 void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth, Tensor tensor) {

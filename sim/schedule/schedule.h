@@ -61,6 +61,12 @@ struct TensorShape {
 
 TensorShape shape_of(Tensor tensor, const AttentionProblem& problem);
 
+/// Of the tiles between the first and the last that visited_tiles gives, those in which some pair is kept: a tiled
+/// algorithm loads these and no other. Always true of a band.
+bool is_visited(const AttentionProblem& problem, const TileShape& tile, int i, int j);
+/// True when any query tile visits key tile j.
+bool is_key_tile_seen(const AttentionProblem& problem, const TileShape& tile, int j);
+
 /// How the warps of a CTA touch a tile.
 enum class Access {
   copy,          // once, consecutive vectors on consecutive lanes, row-major over the tile (walk.h copy_width)
@@ -225,7 +231,7 @@ class CtaProgram {
 
   template <class Body>
   void walk_tiles(Axis axis, bool backward, Range all, Range like, Body& body) {
-    const bool collapse = m_sink.collapses() && like.end - like.begin > 1 && m_schedule.sector_aligned();
+    const bool collapse = !problem().is_sparse() && m_sink.collapses() && like.end - like.begin > 1 && m_schedule.sector_aligned();
     if (!collapse) like = {all.end, all.end};
     const auto walk = [&](Range tiles) {
       for (int n = 0; n < tiles.end - tiles.begin; ++n) body(backward ? tiles.end - 1 - n : tiles.begin + n);

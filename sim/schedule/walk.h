@@ -64,8 +64,10 @@ FLASHSCOPE_HD MaskShape transposed(const MaskShape& mask) {
 }
 
 /// Key tiles that query tile i visits: those in which at least one pair is kept. Both bounds grow with the row, so the
-/// first row gives the first key and the last row gives the last.
-FLASHSCOPE_HD Range visited_tiles(const MaskShape& mask, int br, int bc, int i) {
+/// first row gives the first key and the last row gives the last. (Of a SparseMask: the tiles between the two; any_kept
+/// says which of them are visited.)
+template <class Mask>
+FLASHSCOPE_HD Range visited_tiles(const Mask& mask, int br, int bc, int i) {
   const int first_row = i * br;
   const int last_row = first_row + tile_rows(mask.seqlen_q, br, i) - 1;
   const int first_key = kept_keys(mask, first_row).begin;
@@ -75,8 +77,9 @@ FLASHSCOPE_HD Range visited_tiles(const MaskShape& mask, int br, int bc, int i) 
 }
 
 /// The part of visited_tiles in which every tile is whole (Bc keys) and every pair kept: no masking inside. May be
-/// empty.
-FLASHSCOPE_HD Range whole_tiles(const MaskShape& mask, int br, int bc, int i) {
+/// empty. (Of a SparseMask: blocks left aside.)
+template <class Mask>
+FLASHSCOPE_HD Range whole_tiles(const Mask& mask, int br, int bc, int i) {
   const Range visited = visited_tiles(mask, br, bc, i);
   const int first_row = i * br;
   const int last_row = first_row + tile_rows(mask.seqlen_q, br, i) - 1;

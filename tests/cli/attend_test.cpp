@@ -134,5 +134,19 @@ TEST_CASE("N09: dK and dV have the KV heads, and add up over the query heads tha
   }
 }
 
+TEST_CASE("attend takes block masks and packed sequences") {
+  const Folder folder;
+  write_file(folder / "in.json", R"({"q":[[0],[0],[0]],"k":[[0],[0],[0]],"v":[[1],[2],[4]]})");
+  write_file(folder / "mask.json", R"({"block": [2, 1], "rows": ["110", "000"]})");
+  const auto o = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"attend", folder / "in.json", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Json::parse(run_here(arguments).out)["o"][0][0];
+  };
+  CHECK(distance(o({"--block-mask", folder / "mask.json"}), Json::parse("[[1.5],[1.5],[0]]")) < 1e-15);
+  CHECK(distance(o({"--cu-seqlens", "0,2,2,3"}), Json::parse("[[1.5],[1.5],[4]]")) < 1e-15);
+  CHECK(distance(o({"--cu-seqlens", "0,2,3", "--causal"}), Json::parse("[[1],[1.5],[4]]")) < 1e-15);
+}
+
 }  // namespace
 }  // namespace flashscope

@@ -198,5 +198,52 @@ TEST_CASE("a backward pass that does not exist, or has no kernel, is named as th
         "unavailable (no kernel yet)");
 }
 
+TEST_CASE("a block mask: a preset, or a file, and bytes that follow its density") {
+  const std::vector<std::string> shape = {"--heads", "1", "--seqlen", "512", "--dtype", "fp16", "--br", "64", "--bc", "64"};
+  const Json all = simulate_json(shape), half = simulate_json(with(shape, {"--block-mask", "random:0.5:3"}));
+  CHECK(half["tensors"]["K"]["sm_read_bytes"].get<std::int64_t>() * 2 == all["tensors"]["K"]["sm_read_bytes"].get<std::int64_t>());
+  CHECK(half["flops"].get<std::int64_t>() * 2 == all["flops"].get<std::int64_t>());
+  CHECK(half["problem"]["block_mask"]["name"] == "random:0.5:3");
+  CHECK(half["problem"]["block_mask"]["kept"] == 32);
+  CHECK(half["problem"]["block_mask"]["block"] == Json::parse("[64, 64]"));
+  const Folder folder;
+  write_file(folder / "mask.json", R"({"block": [256, 128], "rows": ["1000", "0011"]})");
+  const Json file = simulate_json(with(shape, {"--block-mask", folder / "mask.json"}));
+  CHECK(file["flops"].get<std::int64_t>() * 8 == all["flops"].get<std::int64_t>() * 3);
+  CHECK(run_here({"compare", "flash_v2:seqlen=512:block-mask=local:0.25:1", "flash_v2:seqlen=512"}).code == 0);
+
+  const auto refused = [&](const std::string& mask, int code, const std::string& part) {
+    const RunResult result = run_here(with(with({"simulate"}, shape), {"--block-mask", mask}));
+    CAPTURE(mask);
+    CHECK(result.code == code);
+    CHECK(contains(result.err, part));
+  };
+  for (const char* bad : {"local", "local:2:1", "local:0:1", "local:x:1", "local:0.5", "local:0.5:-1", "local:0.5:1:0",
+                          "local:0.5:1:64:2", ""})
+    refused(bad, 2, "--block-mask");
+  refused(folder / "none.json", 3, "none.json");
+  write_file(folder / "bad.json", R"({"block": [256, 128], "rows": ["1000", "001"]})");
+  refused(folder / "bad.json", 3, "rows[1]: 3 blocks");
+  write_file(folder / "bad.json", R"({"block": [256, 128], "rows": ["1000", "00x1"]})");
+  refused(folder / "bad.json", 3, "rows[1]: character 3");
+  write_file(folder / "bad.json", R"({"block": [64, 64], "rows": ["1"]})");
+  refused(folder / "bad.json", 2, "these lengths need 8 × 8");
+}
+
+TEST_CASE("packed sequences: offsets say how many rows there are, and only pairs within one count") {
+  const Json run = simulate_json({"--heads", "1", "--cu-seqlens", "0,100,100,300"});
+  CHECK(run["problem"]["seqlen_q"] == 300);
+  CHECK(run["problem"]["cu_seqlens_k"] == Json::parse("[0, 100, 100, 300]"));
+  CHECK(run["flops"] == 4 * 64 * (100 * 100 + 200 * 200));
+  const Json decode = simulate_json({"--heads", "1", "--cu-seqlens", "0,1,2", "--cu-seqlens-k", "0,50,80"});
+  CHECK(decode["flops"] == 4 * 64 * 80);
+  for (const char* bad : {"0", "0,5,3", "1,5", "0,x", ""}) {
+    CAPTURE(bad);
+    const RunResult result = run_here({"simulate", "--cu-seqlens", bad});
+    CHECK(result.code == 2);
+    CHECK(contains(result.err, "--cu-seqlens"));
+  }
+}
+
 }  // namespace
 }  // namespace flashscope

@@ -61,7 +61,7 @@ TEST_CASE("P05: a missing value, an option given twice, an unknown option") {
 
   // Options that the product does not have are not taken silently.
   for (const char* option :
-       {"--seqln", "--block-mask", "--persistent", "--whole-tiles", "--ctas-per-sm", "-x"}) {
+       {"--seqln", "--persistent", "--whole-tiles", "--ctas-per-sm", "-x"}) {
     CAPTURE(option);
     result = run_here({"simulate", option});
     CHECK(result.code == 2);
@@ -163,7 +163,7 @@ TEST_CASE("every command has help with an example, and help names only what is t
     CHECK(help.err.empty());
     CHECK(contains(help.out, std::string("  flashscope ") + command.name));
   }
-  for (const char* absent : {"calibrate", "lesson", "render", "bench", "--block-mask"}) {
+  for (const char* absent : {"calibrate", "lesson", "render", "bench"}) {
     CHECK_FALSE(contains(top.out, absent));
     CHECK_FALSE(contains(run_here({"simulate", "--help"}).out, absent));
   }

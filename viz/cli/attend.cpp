@@ -54,11 +54,7 @@ AttendInput read_input(const Options& options) {
 AttentionProblem problem_of(const AttendInput& input, const Options& options) {
   AttentionProblem problem = input.problem;
   problem.dtype = options.shared.dtype;
-  problem.causal = options.shared.causal;
-  if (options.shared.window) {
-    problem.window_left = options.shared.window->first;
-    problem.window_right = options.shared.window->second;
-  }
+  options.shared.set_mask(problem);
   problem.dense_mask = input.inputs.keep.heads > 0;
   validate(problem);
   return problem;

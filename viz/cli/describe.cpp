@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ std::string describe(const AttentionProblem& p) {
     text += fmt::format(", seqlen_q {}, seqlen_k {}", grouped(p.seqlen_q), grouped(p.seqlen_k));
   text += fmt::format(", head_dim {}, {}", p.head_dim, name_of(p.dtype));
   if (p.pass == Pass::backward) text += ", backward";
+  if (!p.cu_seqlens_q.empty()) text += fmt::format(", {} packed sequences", grouped(std::ssize(p.cu_seqlens_q) - 1));
+  if (p.block_mask) text += ", block mask " + p.block_mask.mask->name;
   const MaskShape mask = p.mask();
   if (mask.left < 0 && mask.right < 0) return text + ", no mask";
   if (mask.left < 0 && mask.right == 0) return text + ", causal";

@@ -7,6 +7,7 @@
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
 #include "viz/cli/options.h"
+#include "viz/io/block_mask_io.h"
 #include "viz/io/machine_io.h"
 
 namespace flashscope {
@@ -44,6 +45,15 @@ ProblemOption head_count(const char* name, Member ProblemOptions::*member, std::
                 text.find_first_not_of("0123456789", text[0] == '-' && text.size() > 1 ? 1 : 0) == std::string::npos;
             options.*member = static_cast<int>(is_number ? parse_integer(option, text, INT_MIN, INT_MAX)
                                                          : parse_integer(option, text, 1, kMaxHeads));
+          }};
+}
+
+ProblemOption offsets(const char* name, std::vector<int> ProblemOptions::*member, std::string description) {
+  return {name, Group::mask, "0,N,…", std::move(description),
+          [member](ProblemOptions& options, const std::string& option, const std::string& text) {
+            (options.*member).clear();
+            for (const std::string& offset : split(text, ','))
+              (options.*member).push_back(static_cast<int>(parse_integer(option, offset, 0, kMaxSeqlen)));
           }};
 }
 
@@ -91,6 +101,13 @@ const std::vector<ProblemOption>& problem_options() {
          options.window = {static_cast<int>(parse_integer(option, sides[0], -1, INT_MAX)),
                            static_cast<int>(parse_integer(option, sides[1], -1, INT_MAX))};
        }},
+      {"block-mask", Group::mask, "FILE|PRESET", "kept blocks: a file, or local, strided, butterfly, random as NAME:DENSITY:SEED",
+       [](Options& options, const std::string& option, const std::string& text) {
+         load_block_mask(option, text, 1, 1);  // what is wrong with it shows here
+         options.block_mask = text;
+       }},
+      offsets("cu-seqlens", &Options::cu_seqlens_q, "packed sequences: offsets of their rows, 0 to seqlen"),
+      offsets("cu-seqlens-k", &Options::cu_seqlens_k, "offsets of K and V rows (= --cu-seqlens)"),
       {"algorithm", Group::algorithm, "NAME", algorithm_names() + " (flash_v2)",
        [](Options& options, const std::string&, const std::string& text) {
          options.algorithm = algorithm_named(text).name;
@@ -137,26 +154,38 @@ std::string join(const std::vector<std::string>& words) {
 
 }  // namespace
 
-AttentionProblem ProblemOptions::problem() const {
-  if (seqlen && (seqlen_q || seqlen_k))
-    throw Error(ErrorKind::usage, "--seqlen sets both lengths: give it alone, or --seqlen-q and --seqlen-k");
+void ProblemOptions::set_mask(AttentionProblem& p) const {
   if (causal && window && window->second > 0)
     throw Error(ErrorKind::usage, "--causal means RIGHT = 0, but --window says " + std::to_string(window->second) +
                                       "; give --window LEFT,0");
-  AttentionProblem p;
-  p.batch = batch;
-  p.heads = heads;
-  p.kv_heads = kv_heads.value_or(heads);
-  p.seqlen_q = seqlen_q.value_or(seqlen.value_or(p.seqlen_q));
-  p.seqlen_k = seqlen_k.value_or(seqlen.value_or(p.seqlen_k));
-  p.head_dim = head_dim;
-  p.dtype = dtype;
   p.causal = causal;
-  p.pass = pass;
   if (window) {
     p.window_left = window->first;
     p.window_right = window->second;
   }
+  p.cu_seqlens_q = cu_seqlens_q;
+  p.cu_seqlens_k = cu_seqlens_k.empty() ? cu_seqlens_q : cu_seqlens_k;
+  if (!block_mask.empty())
+    p.block_mask.mask = std::make_shared<const BlockMask>(
+        load_block_mask("--block-mask", block_mask, p.seqlen_q, p.seqlen_k));
+}
+
+AttentionProblem ProblemOptions::problem() const {
+  if (seqlen && (seqlen_q || seqlen_k))
+    throw Error(ErrorKind::usage, "--seqlen sets both lengths: give it alone, or --seqlen-q and --seqlen-k");
+  AttentionProblem p;
+  p.batch = batch;
+  p.heads = heads;
+  p.kv_heads = kv_heads.value_or(heads);
+  // Offsets say how many rows there are, unless something else does.
+  const std::vector<int>& keys = cu_seqlens_k.empty() ? cu_seqlens_q : cu_seqlens_k;
+  p.seqlen_q = seqlen_q.value_or(seqlen.value_or(cu_seqlens_q.empty() ? p.seqlen_q : cu_seqlens_q.back()));
+  p.seqlen_k = seqlen_k.value_or(seqlen.value_or(keys.empty() ? p.seqlen_k : keys.back()));
+  p.head_dim = head_dim;
+  p.dtype = dtype;
+  p.pass = pass;
+  validate(p);  // sizes, before a mask is made for them
+  set_mask(p);
   validate(p);
   return p;
 }
@@ -195,9 +224,14 @@ void set_problem_option(ProblemOptions& options, const std::string& name, const 
 }
 
 ProblemOptions apply_setting(ProblemOptions base, const std::string& setting) {
-  const std::vector<std::string> parts = split(setting, ':');
+  std::vector<std::string> parts = split(setting, ':');
   set_problem_option(base, "algorithm", parts[0]);
   for (std::size_t k = 1; k < parts.size(); ++k) {
+    if (parts[k].rfind("block-mask=", 0) == 0)  // a preset has colons of its own
+      while (k + 1 < parts.size() && parts[k + 1].find('=') == std::string::npos && parts[k + 1] != "causal") {
+        parts[k + 1] = parts[k] + ":" + parts[k + 1];
+        ++k;
+      }
     const std::size_t equals = parts[k].find('=');
     const std::string name = parts[k].substr(0, equals);
     const bool is_flag = name == "causal";

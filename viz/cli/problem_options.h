@@ -26,12 +26,16 @@ struct ProblemOptions {
   DType dtype = DType::bf16;
   bool causal = false;
   std::optional<std::pair<int, int>> window;  // left, right; -1: all
+  std::string block_mask;                           // a file or a preset; empty: none
+  std::vector<int> cu_seqlens_q, cu_seqlens_k;      // of keys: those of queries when not given
   std::string algorithm = "flash_v2";
   Pass pass = Pass::forward;
   TileShape tile = {0, 0, 0};  // 0: the rung's own
   std::string gpu = "nvidia-h200";
   Start start = Start::cold;
 
+  /// Puts the mask options into a problem whose sizes are known.
+  void set_mask(AttentionProblem& problem) const;
   /// Throws Error(usage) where options contradict each other or a size is out of range.
   AttentionProblem problem() const;
   std::unique_ptr<Schedule> schedule() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "sim/error.h"
@@ -80,7 +81,8 @@ class CsvLine {
 };
 
 constexpr const char* kColumns =
-    "algorithm,pass,kernel,batch,heads,kv_heads,seqlen_q,seqlen_k,head_dim,dtype,causal,window_left,window_right,scale,"
+    "algorithm,pass,kernel,batch,heads,kv_heads,seqlen_q,seqlen_k,head_dim,dtype,causal,window_left,window_right,"
+    "block_mask,sequences,scale,"
     "br,bc,stages,ctas_per_sm,gpu,start,flops,flops_executed,exps,peak_memory_bytes,time_us,"
     "sm_read_bytes,sm_write_bytes,sm_sector_read_bytes,sm_sector_write_bytes,"
     "hbm_read_bytes,hbm_write_bytes,hbm_dirty_bytes,paper_bytes,compulsory_bytes,version,commit";
@@ -88,7 +90,7 @@ constexpr const char* kColumns =
 }  // namespace
 
 Json problem_to_json(const AttentionProblem& p) {
-  return {{"batch", p.batch},
+  Json object = {{"batch", p.batch},
           {"heads", p.heads},
           {"kv_heads", p.kv_heads},
           {"seqlen_q", p.seqlen_q},
@@ -99,6 +101,18 @@ Json problem_to_json(const AttentionProblem& p) {
           {"window", {p.window_left, p.window_right}},
           {"block_mask", nullptr},
           {"scale", json_number(p.scale())}};
+  if (p.block_mask) {
+    const BlockMask& mask = *p.block_mask.mask;
+    object["block_mask"] = {{"name", mask.name},
+                            {"block", {mask.block_q, mask.block_k}},
+                            {"blocks", {mask.rows, mask.cols}},
+                            {"kept", mask.kept_blocks()}};
+  }
+  if (!p.cu_seqlens_q.empty()) {
+    object["cu_seqlens_q"] = p.cu_seqlens_q;
+    object["cu_seqlens_k"] = p.cu_seqlens_k;
+  }
+  return object;
 }
 
 AttentionProblem problem_from_json(const Json& object, const std::string& place) {
@@ -123,7 +137,9 @@ AttentionProblem problem_from_json(const Json& object, const std::string& place)
   p.window_left = bound(0);
   p.window_right = bound(1);
   if (const auto mask = object.find("block_mask"); mask != object.end() && !mask->is_null())
-    throw Error(ErrorKind::unsupported, place + ".block_mask: block masks are not available; null is");
+    throw Error(ErrorKind::unsupported, place + ".block_mask: only null is read back");
+  if (object.contains("cu_seqlens_q"))
+    throw Error(ErrorKind::unsupported, place + ".cu_seqlens_q: packed sequences are not read back");
   p.softmax_scale = number_member(object, "scale", place);
   try {
     p.dtype = dtype_from_name(string_member(object, "dtype", place));
@@ -196,7 +212,9 @@ std::string prediction_csv_rows(const Schedule& schedule, const Machine& machine
     csv.number(std::int64_t{p.batch}).number(std::int64_t{p.heads}).number(std::int64_t{p.kv_heads});
     csv.number(std::int64_t{p.seqlen_q}).number(std::int64_t{p.seqlen_k}).number(std::int64_t{p.head_dim});
     csv.text(name_of(p.dtype)).text(p.causal ? "true" : "false");
-    csv.number(std::int64_t{p.window_left}).number(std::int64_t{p.window_right}).number(p.scale());
+    csv.number(std::int64_t{p.window_left}).number(std::int64_t{p.window_right});
+    csv.text(p.block_mask ? p.block_mask.mask->name : "");
+    csv.number(p.cu_seqlens_q.empty() ? std::int64_t{p.batch} : std::ssize(p.cu_seqlens_q) - 1).number(p.scale());
     csv.number(std::int64_t{tile.br}).number(std::int64_t{tile.bc}).number(std::int64_t{tile.stages});
     csv.number(std::int64_t{ctas_per_sm}).text(machine.name).text(name_of(start));
     csv.number(n.count.flops).number(n.count.flops_executed).number(n.count.exps);

@@ -1,8 +1,11 @@
-// Closed forms that schedules with K and V outside share.
+// Closed forms that schedules share.
 #pragma once
 #include "sim/schedule/schedule.h"
 
 namespace flashscope {
+
+/// Keys in the tiles that query tile i visits, of one head.
+std::int64_t visited_keys(const AttentionProblem& problem, const TileShape& tile, int i);
 
 /// What a walk over key tiles brings on chip, for one head.
 struct KeyOuterWalk {
