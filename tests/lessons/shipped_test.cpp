@@ -93,6 +93,7 @@ TEST_CASE("each kind of fault is seen, with its line") {
       {"## S\n```run r\nseqlen = \"abc\"\n```\n" + kChoice, "run r: --seqlen: 'abc'"},
       {"## S\n```run r\nblock = 3\n```\n" + kChoice, "'block' is not one of the problem options"},
       {"## S\n```run r\ngpu = \"../my.json\"\n```\n" + kChoice, "a lesson takes a shipped description"},
+      {"## S\n```run r\nblock-mask = \"/etc/passwd\"\n```\n" + kChoice, "block-mask: a lesson takes a preset"},
       {kRun + "## S\n```claims\nr.flops = 1\n```\n" + kChoice, "t.md:13: the claim 'r.flops = 1' is false"},
       {kRun + "## S\n```claims\nr.flops\n```\n" + kChoice, "is no comparison"},
       {kRun + "## S\n```show\nruns = [\"r\"]\noperation = \"load X\"\n```\n" + kChoice, "no operation 'load X'"},

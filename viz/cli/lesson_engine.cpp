@@ -81,11 +81,25 @@ viz::Settings settings_of(const ProblemOptions& options, const Schedule& schedul
   return settings;
 }
 
+/// Options whose value may be a file: a lesson names what is shipped, and reads nothing outside its folder.
+void refuse_files(const std::string& name, const std::string& text) {
+  if (name == "gpu" && (text.find('/') != std::string::npos || text.find('.') != std::string::npos))
+    throw Error(ErrorKind::input, "gpu: a lesson takes a shipped description by its name, not a file");
+  if (name != "block-mask") return;
+  const std::string preset = text.substr(0, text.find(':'));
+  const bool plain = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789.:") == std::string::npos;
+  if (!plain || (preset != "local" && preset != "strided" && preset != "butterfly" && preset != "random"))
+    throw Error(
+        ErrorKind::input,
+        "block-mask: a lesson takes a preset (local, strided, butterfly or random as NAME:DENSITY:SEED), not a file");
+}
+
 RunFacts predict(const LessonRun& run, const viz::StillWanted& still_wanted) {
   ProblemOptions options;
-  for (const auto& [name, text] : run.options) set_problem_option(options, name, text);
-  if (options.gpu.find('/') != std::string::npos || options.gpu.find(".json") != std::string::npos)
-    throw Error(ErrorKind::input, "gpu: a lesson takes a shipped description by its name, not a file");
+  for (const auto& [name, text] : run.options) {
+    refuse_files(name, text);
+    set_problem_option(options, name, text);
+  }
   const auto schedule = options.schedule();
   const Machine machine = options.machine();
   RunFacts facts;
