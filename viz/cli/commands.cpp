@@ -34,6 +34,10 @@ const std::vector<Command>& commands() {
        "  flashscope validate\n"
        "  flashscope validate my-gpu.json --csv > errors.csv",
        declare_validate},
+      {"bench", "how fast the simulator itself is, on a fixed list of problems",
+       "Example:\n"
+       "  flashscope bench --json",
+       declare_bench},
       {"doctor", "what works here: GPU, driver, counters, display, and the next step for what does not",
        "Example:\n"
        "  flashscope doctor",
