@@ -2,7 +2,7 @@
 """Counts instructions in the loops of the compiled rungs, and checks the counts that the model uses.
 
     kernels/facts/instruction_mix.py            compile the rungs for sm_90a, print every loop
-    kernels/facts/instruction_mix.py --check    ... and compare the product loops with sm_90a.json; exit 1 on a difference
+    kernels/facts/instruction_mix.py --check    ... and compare the products with sm_90a.json; exit 1 on a difference
     kernels/facts/instruction_mix.py --write    ... and write sm_90a.json
 
 Needs nvcc (PATH or --nvcc). No disassembler: a cubin is an ELF file whose .text.<kernel> sections hold instructions of
@@ -16,9 +16,9 @@ Needs nvcc (PATH or --nvcc). No disassembler: a cubin is an ELF file whose .text
 The operation numbers are those of the open-source assembler in Mesa (src/nouveau/compiler/nak, sm70 encoding), checked
 against small kernels compiled to PTX and cubin side by side. Numbers without a name are counted as OTHER.
 
-A loop is a backward branch and what lies between its target and itself. Reads of register banks: a register lies in bank
-0 or 1 by its number's parity; each bank gives one operand a clock (Huerta et al., arXiv 2503.20481); an operand marked
-for reuse is still there if the next instruction names the same register in the same place.
+A loop is a backward branch and what lies between its target and itself. Reads of register banks: a register lies in
+bank 0 or 1 by its number's parity; each bank gives one operand a clock (Huerta et al., arXiv 2503.20481); an operand
+marked for reuse is still there if the next instruction names the same register in the same place.
 """
 import argparse
 import collections
@@ -152,8 +152,8 @@ def main():
                 print(f"{short_name(name):40}", *(f"{key} {value}" for key, value in loop.items()))
     path = here / "sm_90a.json"
     if options.write:
-        text = json.dumps(facts, indent=1)
-        path.write_text(re.sub(r"\{\s+([^{}]*?)\s+\}", lambda m: "{" + re.sub(r"\s*\n\s*", " ", m[1]) + "}", text) + "\n")
+        one_line = lambda match: "{" + re.sub(r"\s*\n\s*", " ", match[1]) + "}"  # a loop a line
+        path.write_text(re.sub(r"\{\s+([^{}]*?)\s+\}", one_line, json.dumps(facts, indent=1)) + "\n")
     if options.check:
         known, different = json.loads(path.read_text()), 0
         for name, kernel in facts["kernels"].items():

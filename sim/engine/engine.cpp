@@ -61,6 +61,14 @@ struct Speeds {
   Picoseconds l2_latency, l2_far_latency, hbm_latency, cta_start, barrier, launch_gap;
 };
 
+/// Fetching a kernel's code for the first time on an SM: line after line from memory, some lines ahead.
+constexpr int kInstructionBytes = 16, kCodeLineBytes = 128;
+Picoseconds code_fetch(const KernelLaunch& launch, const Machine& machine, Picoseconds latency) {
+  const std::int64_t executed = launch.code_instructions / 2;  // see fma_rungs.h
+  const std::int64_t ahead = static_cast<std::int64_t>(machine.code_lines_in_flight.value);
+  return executed * kInstructionBytes / kCodeLineBytes * latency / ahead;
+}
+
 /// One operation with everything about it worked out that does not depend on when it runs.
 struct Step {
   Op op = Op::barrier;
@@ -134,7 +142,7 @@ class Run {
     const Count counted = count(m_schedule);
     m_total_ctas = 0;
     for (const KernelLaunch& launch : m_schedule.kernels()) m_total_ctas += launch.ctas();
-    m_done_ctas = 0;
+    m_done_ctas = m_operations = 0;
     Picoseconds now = 0;
     bool first = true;
     for (int k = 0; k < static_cast<int>(m_schedule.kernels().size()); ++k) {
@@ -152,6 +160,7 @@ class Run {
     add_up(prediction);
     prediction.hbm_dirty_bytes = m_l2.dirty_bytes();
     prediction.time = now;
+    prediction.operations = m_operations;
     return prediction;
   }
 
@@ -179,19 +188,23 @@ class Run {
     m_residents.clear();
     m_queue = {};
     std::int64_t next_cta = 0;
+    const Picoseconds code =
+        code_fetch(launch, m_machine, m_options->start == Start::warm ? m_speeds.l2_far_latency : m_speeds.hbm_latency);
     // Grid order, one CTA to each SM in turn, until all slots are taken.
     for (int slot = 0; slot < fit.ctas_per_sm; ++slot)
       for (int sm = 0; sm < num_sms && next_cta < launch.ctas(); ++sm) {
         m_residents.push_back({sm, slot, 0, {}, 0, 0, 0, 0});
         ++m_sms[static_cast<std::size_t>(sm)].ctas;
-        place(static_cast<int>(m_residents.size()) - 1, next_cta++, start);
+        place(static_cast<int>(m_residents.size()) - 1, next_cta++, start, code);
       }
     while (!m_queue.empty()) {
       const Ready ready = m_queue.top();
       m_queue.pop();
       Resident& resident = m_residents[static_cast<std::size_t>(ready.resident)];
       if (resident.segment < resident.work.steps.size()) {
-        m_queue.push({advance(resident, ready.at), ready.resident});
+        Picoseconds at = advance(resident, ready.at);
+        while (at_barrier(resident)) at = advance(resident, at);  // touches nothing that others share
+        m_queue.push({at, ready.resident});
         continue;
       }
       result.cta_time += ready.at - resident.began;
@@ -206,7 +219,8 @@ class Run {
     return result.end;
   }
 
-  void place(int index, std::int64_t cta, Picoseconds now) {
+  /// Starts CTA `cta` in the slot of a resident; `code` is how long it waits for instructions.
+  void place(int index, std::int64_t cta, Picoseconds now, Picoseconds code = 0) {
     Resident& resident = m_residents[static_cast<std::size_t>(index)];
     resident.cta = cta;
     prepare(program_of(m_schedule, m_kernel, cta), resident.work);
@@ -214,7 +228,7 @@ class Run {
     resident.iteration = 0;
     resident.began = now;
     Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
-    const Picoseconds started = on_core(sm, m_core_times.prologue(), now + m_speeds.cta_start);
+    const Picoseconds started = on_core(sm, m_core_times.prologue(), now + m_speeds.cta_start + code);
     record(resident, TileOp{}, {now, started}, Reason::launch, 0);
     m_queue.push({started, index});
   }
@@ -261,6 +275,7 @@ class Run {
     Picoseconds end = now;
     Reason reason = Reason::barrier;
     std::int64_t hbm_bytes = 0;
+    ++m_operations;
     Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
     if (step.op == Op::load)
       hbm_bytes = load(resident, step, now, end, reason);
@@ -284,6 +299,11 @@ class Run {
       }
     }
     return end;
+  }
+
+  static bool at_barrier(const Resident& resident) {
+    return resident.segment < resident.work.steps.size() &&
+           resident.work.steps[resident.segment][resident.op].op == Op::barrier;
   }
 
   template <class F>
@@ -388,7 +408,7 @@ class Run {
   std::vector<Sm> m_sms;
   std::vector<Resident> m_residents;
   std::priority_queue<Ready, std::vector<Ready>, std::greater<Ready>> m_queue;
-  std::int64_t m_total_ctas = 0, m_done_ctas = 0;
+  std::int64_t m_total_ctas = 0, m_done_ctas = 0, m_operations = 0;
   // The kernel being run
   int m_kernel = 0;
   KernelPrediction* m_result = nullptr;
@@ -512,6 +532,7 @@ Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine,
   }
   continue_writes(line, small, large, all);
   add_up(all);
+  all.operations = small.operations + large.operations;
   all.time = all.kernels.empty() ? 0 : all.kernels.back().end;
   return all;
 }

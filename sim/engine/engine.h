@@ -59,6 +59,7 @@ struct Prediction {
   std::array<HbmTraffic, kNumTensors> tensors;
   std::int64_t hbm_dirty_bytes = 0;  // after the last kernel
   Picoseconds time = 0;              // kernels, and the launch gaps between them
+  std::int64_t operations = 0;       // tile operations performed to find out
   int simulated_heads = 0;           // of batch · heads: fewer means that the rest was extrapolated (see simulate)
 
   double time_us() const { return static_cast<double>(time) / 1e6; }

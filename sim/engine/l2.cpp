@@ -1,7 +1,5 @@
 #include "sim/engine/l2.h"
 
-#include <utility>
-
 namespace flashscope {
 
 namespace {
@@ -20,7 +18,7 @@ L2Cache::L2Cache(std::int64_t capacity, int partitions, int slices)
       m_slices_each(slices),
       m_capacity(capacity / partitions / slices),
       m_slices(static_cast<std::size_t>(partitions * slices)) {
-  m_table.assign(1024, -1);
+  m_table.assign(1024, {});
 }
 
 L2Cache::Access L2Cache::read(std::int64_t block, std::int64_t bytes, int partition) {
@@ -80,7 +78,7 @@ void L2Cache::clear() {
   for (Slice& slice : m_slices) slice = {};
   m_pieces.clear();
   m_free.clear();
-  m_table.assign(m_table.size(), -1);
+  m_table.assign(m_table.size(), {});
   m_used = 0;
   m_evictions.clear();
 }
@@ -94,11 +92,11 @@ std::size_t L2Cache::slice_of(std::int64_t key) const {
 std::size_t L2Cache::slot_of(std::int64_t key) const {
   const std::size_t mask = m_table.size() - 1;
   std::size_t slot = static_cast<std::size_t>(mixed(static_cast<std::uint64_t>(key))) & mask;
-  while (m_table[slot] >= 0 && m_pieces[static_cast<std::size_t>(m_table[slot])].key != key) slot = (slot + 1) & mask;
+  while (m_table[slot].piece >= 0 && m_table[slot].key != key) slot = (slot + 1) & mask;
   return slot;
 }
 
-std::int32_t L2Cache::find(std::int64_t key) const { return m_table[slot_of(key)]; }
+std::int32_t L2Cache::find(std::int64_t key) const { return m_table[slot_of(key)].piece; }
 
 bool L2Cache::touch(std::int64_t key) {
   const std::int32_t piece = find(key);
@@ -129,7 +127,7 @@ void L2Cache::insert(std::int64_t key, std::int64_t bytes, Access& access) {
   at(piece) = {};
   at(piece).key = key;
   at(piece).bytes = bytes;
-  m_table[slot_of(key)] = piece;
+  m_table[slot_of(key)] = {key, piece};
   ++m_used;
   link_newest(&Slice::used, &Piece::used, piece);
 }
@@ -154,14 +152,16 @@ void L2Cache::write_back(std::int32_t index, Access& access) {
 /// The piece must be clean.
 void L2Cache::erase(std::int32_t index) {
   unlink(&Slice::used, &Piece::used, index);
-  // Empty the slot, then put the rest of the probe run back where a search will find it.
+  // Close the hole: an entry behind it moves in when its search would otherwise stop at the hole.
   const std::size_t mask = m_table.size() - 1;
-  std::size_t slot = slot_of(at(index).key);
-  m_table[slot] = -1;
-  for (slot = (slot + 1) & mask; m_table[slot] >= 0; slot = (slot + 1) & mask) {
-    const std::int32_t moved = std::exchange(m_table[slot], -1);
-    m_table[slot_of(at(moved).key)] = moved;
+  std::size_t hole = slot_of(at(index).key);
+  for (std::size_t slot = (hole + 1) & mask; m_table[slot].piece >= 0; slot = (slot + 1) & mask) {
+    const std::size_t home = static_cast<std::size_t>(mixed(static_cast<std::uint64_t>(m_table[slot].key))) & mask;
+    if (((slot - home) & mask) < ((slot - hole) & mask)) continue;  // found from its home without passing the hole
+    m_table[hole] = m_table[slot];
+    hole = slot;
   }
+  m_table[hole] = {};
   --m_used;
   m_free.push_back(index);
 }
@@ -186,10 +186,10 @@ void L2Cache::unlink(List Slice::*which, Piece::Link Piece::*link, std::int32_t 
 }
 
 void L2Cache::grow_table() {
-  std::vector<std::int32_t> old(m_table.size() * 2, -1);
+  std::vector<Entry> old(m_table.size() * 2);
   old.swap(m_table);
-  for (std::int32_t piece : old)
-    if (piece >= 0) m_table[slot_of(m_pieces[static_cast<std::size_t>(piece)].key)] = piece;
+  for (const Entry& entry : old)
+    if (entry.piece >= 0) m_table[slot_of(entry.key)] = entry;
 }
 
 }  // namespace flashscope

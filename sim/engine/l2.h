@@ -88,7 +88,12 @@ class L2Cache {
   std::vector<Slice> m_slices;
   std::vector<Piece> m_pieces;
   std::vector<std::int32_t> m_free;
-  std::vector<std::int32_t> m_table;  // open addressing, linear probing; -1: empty
+  /// Open addressing, linear probing. The key stands beside the piece's number: a search looks at the table alone.
+  struct Entry {
+    std::int64_t key = 0;
+    std::int32_t piece = -1;  // -1: empty
+  };
+  std::vector<Entry> m_table;
   std::size_t m_used = 0;
   std::vector<Eviction> m_evictions;
 };

@@ -15,6 +15,7 @@ const std::vector<MachineField>& machine_fields() {
       {"alu_ops_per_clk", "op/clk/SM", &Machine::alu_ops_per_clk, 1, 4096},
       {"bank_reads_per_clk", "operand/clk", &Machine::bank_reads_per_clk, 1, 16},
       {"on_chip_latency_clk", "clk", &Machine::on_chip_latency_clk, 0, 1000},
+      {"code_lines_in_flight", "line", &Machine::code_lines_in_flight, 1, 1024},
       {"registers_per_sm", "register", &Machine::registers_per_sm, 1024, 1 << 22},
       {"smem_bytes_per_sm", "B", &Machine::smem_bytes_per_sm, 1024, 1 << 24},
       {"smem_bytes_per_cta", "B", &Machine::smem_bytes_per_cta, 1024, 1 << 24},

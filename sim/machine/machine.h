@@ -30,6 +30,7 @@ struct Machine {
   Quantity alu_ops_per_clk;            // integer adds, compares, selections, per clock and SM
   Quantity bank_reads_per_clk;   // operands from each of the two register banks of a scheduler, a warp's at a time
   Quantity on_chip_latency_clk;  // to the result of a shared memory read, a shuffle or a special function
+  Quantity code_lines_in_flight;       // lines of 128 B that instruction fetch asks for ahead
   // Limits of an SM
   Quantity registers_per_sm;  // 32-bit registers
   Quantity smem_bytes_per_sm;

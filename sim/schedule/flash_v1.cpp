@@ -22,7 +22,8 @@ class FlashV1 final : public Schedule {
                   1,
                   p.num_heads(),
                   {kFmaThreads, flash_v1_smem(tile.br, tile.bc, width).bytes(), flash_v1_registers(width)},
-                  fma_thread_tile(tile.br, tile.bc)}};
+                  fma_thread_tile(tile.br, tile.bc),
+                  kFlashV1Code}};
   }
 
   ClosedForm closed_form() const override {

@@ -18,7 +18,8 @@ class FlashV2 final : public Schedule {
                   num_tiles(p.seqlen_q, tile.br),
                   p.num_heads(),
                   {kFmaThreads, flash_v2_smem(tile.br, tile.bc, width).bytes(), flash_v2_registers(width)},
-                  fma_thread_tile(tile.br, tile.bc)}};
+                  fma_thread_tile(tile.br, tile.bc),
+                  kFlashV2Code}};
   }
 
   ClosedForm closed_form() const override {

@@ -72,4 +72,10 @@ FLASHSCOPE_HD constexpr int weighted_sum_registers(int width) { return width <= 
 FLASHSCOPE_HD constexpr int flash_v1_registers(int width) { return width == 64 || width == 128 ? 232 : 168; }
 FLASHSCOPE_HD constexpr int flash_v2_registers(int width) { return width == 32 || width == 128 ? 232 : 168; }
 
+/// Instructions of a compiled kernel, median over dtypes and widths (kernels/facts/sm_90a.json). About half of them are
+/// executed: each copy exists for vectors and for single elements.
+inline constexpr int kNaiveProductCode = 310, kNaiveSoftmaxCode = 580;
+inline constexpr int kScoresCode = 1920, kSoftmaxCode = 2120, kWeightedSumCode = 1460;
+inline constexpr int kFlashV1Code = 4590, kFlashV2Code = 4140;
+
 }  // namespace flashscope

@@ -44,6 +44,7 @@ struct KernelLaunch {
   int heads = 0;  // batch · heads; batch · kv_heads where a CTA works for all query heads that share a KV head
   CtaResources resources;
   ThreadTile thread_tile;
+  int code_instructions = 0;  // of the compiled kernel; 0: not known
 
   std::int64_t ctas() const { return ctas_per_head * heads; }
 };

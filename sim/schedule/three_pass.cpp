@@ -23,17 +23,20 @@ class ThreePass final : public Schedule {
                   tr * tc,
                   p.num_heads(),
                   {kFmaThreads, scores_smem, kScoresRegisters},
-                  fma_thread_tile(tile.br, tile.bc)},
+                  fma_thread_tile(tile.br, tile.bc),
+                  kScoresCode},
                  {"three_pass_softmax",
                   tr,
                   p.num_heads(),
                   {kSoftmaxThreads, softmax_row_bytes(p.seqlen_k), kSoftmaxRegisters},
-                  {}},
+                  {},
+                  kSoftmaxCode},
                  {"three_pass_weighted_sum",
                   tr,
                   p.num_heads(),
                   {kFmaThreads, sum_smem, weighted_sum_registers(width)},
-                  fma_thread_tile(tile.br, width)}};
+                  fma_thread_tile(tile.br, width),
+                  kWeightedSumCode}};
   }
 
   ClosedForm closed_form() const override {

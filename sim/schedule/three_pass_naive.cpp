@@ -19,13 +19,15 @@ class ThreePassNaive final : public Schedule {
     m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::S, Tensor::P, Tensor::O, Tensor::LSE};
     const std::int64_t tr = num_tiles(p.seqlen_q, tile.br), tc = num_tiles(p.seqlen_k, tile.bc);
     const int patch = std::min(1024, tile.br * tile.bc);  // threads; a larger patch takes several rounds
-    m_kernels = {{"three_pass_naive_scores", tr * tc, p.num_heads(), {patch, 0, kNaiveRegisters}, {}},
-                 {"three_pass_naive_softmax", tr, p.num_heads(), {patch, 0, kNaiveRegisters}, {}},
-                 {"three_pass_naive_weighted_sum",
-                  tr * num_tiles(p.head_dim, tile.bc),
-                  p.num_heads(),
-                  {patch, 0, kNaiveRegisters},
-                  {}}};
+    m_kernels = {
+        {"three_pass_naive_scores", tr * tc, p.num_heads(), {patch, 0, kNaiveRegisters}, {}, kNaiveProductCode},
+        {"three_pass_naive_softmax", tr, p.num_heads(), {patch, 0, kNaiveRegisters}, {}, kNaiveSoftmaxCode},
+        {"three_pass_naive_weighted_sum",
+         tr * num_tiles(p.head_dim, tile.bc),
+         p.num_heads(),
+         {patch, 0, kNaiveRegisters},
+         {},
+         kNaiveProductCode}};
   }
 
   ClosedForm closed_form() const override {

@@ -175,7 +175,12 @@ TEST_CASE("validate marks what counters cannot resolve, and leaves nothing out")
   CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 6);  // header, four byte counts, time
   CHECK(contains(csv.out, "1000000"));
   CHECK(contains(csv.out, "below counter resolution"));
-  const Json summary = Json::parse(run_here({"validate", path, "--json"}).out)["summary"];
+  const Json report = Json::parse(run_here({"validate", path, "--json"}).out);
+  const Json summary = report["summary"];
+  CHECK(report["summary_by"]["algorithm"].size() == 1);  // of one rung and one size, the parts are the whole
+  CHECK(report["summary_by"]["size"].size() == 1);
+  for (const auto& by : report["summary_by"])
+    for (const auto& part : by) CHECK(part == summary);
   CHECK(summary["sm_read_bytes"]["rows"] == 0);
   CHECK(summary["sm_read_bytes"]["below_counter_resolution"] == 1);
   CHECK(summary["sm_read_bytes"]["median_error"].is_null());

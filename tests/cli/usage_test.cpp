@@ -169,5 +169,11 @@ TEST_CASE("every command has help with an example, and help names only what is t
   }
 }
 
+TEST_CASE("bench refuses a number of repeats that is none") {
+  const RunResult result = run_here({"bench", "--repeats", "0"});
+  CHECK(result.code == 2);
+  CHECK(contains(result.err, "--repeats"));
+}
+
 }  // namespace
 }  // namespace flashscope

@@ -18,6 +18,7 @@ inline Machine test_machine() {
   set(&Machine::alu_ops_per_clk, 64);
   set(&Machine::bank_reads_per_clk, 1);
   set(&Machine::on_chip_latency_clk, 30);
+  set(&Machine::code_lines_in_flight, 16);
   set(&Machine::registers_per_sm, 65536);
   set(&Machine::smem_bytes_per_sm, 233472);
   set(&Machine::smem_bytes_per_cta, 232448);

@@ -31,6 +31,7 @@ Action declare_attend(CLI::App&);
 Action declare_measure(CLI::App&);
 Action declare_validate(CLI::App&);
 Action declare_lesson(CLI::App&);
+Action declare_bench(CLI::App&);
 Action declare_doctor(CLI::App&);
 
 /// `flashscope` with nothing behind it. Replaces this process by the window; returns only by throwing Error(env).

@@ -41,6 +41,10 @@ const std::vector<Command>& commands() {
        "  flashscope lesson run 03-streaming-softmax --answers answers.json\n"
        "  flashscope lesson export 03-streaming-softmax --out lesson.html",
        declare_lesson},
+      {"bench", "how fast the simulator itself is, on a fixed list of problems",
+       "Example:\n"
+       "  flashscope bench --json",
+       declare_bench},
       {"doctor", "what works here: GPU, driver, counters, display, and the next step for what does not",
        "Example:\n"
        "  flashscope doctor",

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <memory>
 
 #include "sim/error.h"
@@ -95,7 +97,9 @@ struct Summary {
   double median = 0, mean = 0, worst = 0;  // of the absolute errors
 };
 
-std::vector<Summary> summarize(const std::vector<Row>& rows) {
+using Chosen = std::function<bool(const RecordingRow&)>;
+
+std::vector<Summary> summarize(const std::vector<Row>& rows, const Chosen& chosen) {
   std::vector<Summary> summaries;
   for (std::size_t q = 0; q < 5; ++q) {
     static constexpr const char* names[] = {"sm_read_bytes", "sm_write_bytes", "hbm_read_bytes", "hbm_write_bytes",
@@ -103,7 +107,7 @@ std::vector<Summary> summarize(const std::vector<Row>& rows) {
     Summary s = {names[q]};
     std::vector<double> errors;
     for (const Row& row : rows) {
-      if (row.quantities.empty()) continue;
+      if (row.quantities.empty() || !chosen(*row.recorded)) continue;
       const Compared& c = row.quantities[q];
       if (!c.measured.value) {
         ++s.unavailable;
@@ -127,6 +131,36 @@ std::vector<Summary> summarize(const std::vector<Row>& rows) {
   }
   return summaries;
 }
+
+/// Rows that are summed up together: all, each rung's, each size's (by the longer of the two sequences).
+struct Group {
+  std::string by, name;  // "algorithm", "flash_v2"
+  Chosen chosen;
+};
+
+std::vector<Group> groups_of(const std::vector<Row>& rows) {
+  std::vector<Group> groups;
+  for (const Algorithm& algorithm : algorithms())
+    groups.push_back({"algorithm", algorithm.name,
+                      [name = algorithm.name](const RecordingRow& row) { return row.algorithm == name; }});
+  constexpr int kSizes[] = {0, 1024, 4096, kMaxSeqlen};
+  for (std::size_t n = 1; n < std::size(kSizes); ++n) {
+    const int lo = kSizes[n - 1], hi = kSizes[n];
+    const std::string name = n + 1 == std::size(kSizes) ? fmt::format("seqlen above {}", grouped(lo))
+                                                        : fmt::format("seqlen {} to {}", grouped(lo + 1), grouped(hi));
+    groups.push_back({"size", name, [lo, hi](const RecordingRow& row) {
+                        const int longer = std::max(row.problem.seqlen_q, row.problem.seqlen_k);
+                        return lo < longer && longer <= hi;
+                      }});
+  }
+  const auto is_empty = [&](const Group& group) {
+    return std::none_of(rows.begin(), rows.end(), [&](const Row& row) { return group.chosen(*row.recorded); });
+  };
+  groups.erase(std::remove_if(groups.begin(), groups.end(), is_empty), groups.end());
+  return groups;
+}
+
+const Chosen kEveryRow = [](const RecordingRow&) { return true; };
 
 std::string value_text(const Compared& c, double value) {
   return std::string(c.quantity) == "time_us" ? grouped_decimal(value, 1) : grouped(static_cast<std::int64_t>(value));
@@ -154,7 +188,7 @@ std::string table_text(const Recording& recording, const Machine& machine, const
   Table sums({left, right, right, right, right, left});
   sums.row({"", "rows", "median", "mean", "worst", ""});
   const auto percent = [](double share) { return fmt::format("{:.2f} %", 100 * share); };
-  for (const Summary& s : summarize(rows)) {
+  for (const Summary& s : summarize(rows, kEveryRow)) {
     std::string rest;
     if (s.within_allowance) rest += fmt::format("{} of them within the allowance; ", s.within_allowance);
     if (s.below_resolution) rest += fmt::format("{} more below counter resolution; ", s.below_resolution);
@@ -163,7 +197,18 @@ std::string table_text(const Recording& recording, const Machine& machine, const
     sums.row({s.quantity, std::to_string(s.judged), s.judged ? percent(s.median) : "n/a",
               s.judged ? percent(s.mean) : "n/a", s.judged ? percent(s.worst) : "n/a", rest});
   }
-  return text + sums.text() +
+  text += sums.text() + "\nThe same by rung and by size: mean, worst\n";
+  Table parts({left, right, right, right, right, right, right});
+  parts.row({"", "rows", "SM reads", "SM writes", "HBM reads", "HBM writes", "time"});
+  for (const Group& group : groups_of(rows)) {
+    std::vector<std::string> cells = {group.name, ""};
+    for (const Summary& s : summarize(rows, group.chosen)) {
+      cells[1] = std::to_string(s.judged);  // of the last quantity: the time
+      cells.push_back(s.judged ? fmt::format("{:.1f}, {:.1f} %", 100 * s.mean, 100 * s.worst) : "n/a");
+    }
+    parts.row(cells);
+  }
+  return text + parts.text() + "\n" +
          "Allowances: 64 KiB for bytes, 1.5 µs for rows under 10 µs. Rows under 2 MiB are below counter resolution.\n";
 }
 
@@ -191,22 +236,28 @@ std::string json_report(const Recording& recording, const Machine& machine, cons
     for (const Compared& c : row.quantities) object[c.quantity] = quantity_json(c);
     list.push_back(object);
   }
-  Json summary = Json::object();
-  for (const Summary& s : summarize(rows)) {
-    const auto share = [&](double value) { return s.judged ? json_number(value) : Json(nullptr); };
-    summary[s.quantity] = {{"rows", s.judged},
-                           {"within_allowance", s.within_allowance},
-                           {"below_counter_resolution", s.below_resolution},
-                           {"unavailable", s.unavailable},
-                           {"median_error", share(s.median)},
-                           {"mean_error", share(s.mean)},
-                           {"worst_error", share(s.worst)}};
-  }
+  const auto summary_json = [&](const Chosen& chosen) {
+    Json summary = Json::object();
+    for (const Summary& s : summarize(rows, chosen)) {
+      const auto share = [&](double value) { return s.judged ? json_number(value) : Json(nullptr); };
+      summary[s.quantity] = {{"rows", s.judged},
+                             {"within_allowance", s.within_allowance},
+                             {"below_counter_resolution", s.below_resolution},
+                             {"unavailable", s.unavailable},
+                             {"median_error", share(s.median)},
+                             {"mean_error", share(s.mean)},
+                             {"worst_error", share(s.worst)}};
+    }
+    return summary;
+  };
+  Json by = Json::object();
+  for (const Group& group : groups_of(rows)) by[group.by][group.name] = summary_json(group.chosen);
   Json document = {{"gpu", recording.gpu},
                    {"machine", machine.name},
                    {"date", recording.date},
                    {"rows", list},
-                   {"summary", summary}};
+                   {"summary", summary_json(kEveryRow)},
+                   {"summary_by", by}};
   stamp(document);
   return json_text(document, -1);
 }

@@ -19,7 +19,7 @@ bool ends_with_json(std::string_view name) {
 
 /// Things that are counted; everything else may have a fraction.
 bool is_whole(std::string_view unit) {
-  for (std::string_view counted : {"SM", "B", "register", "thread", "CTA", "partition", "scheduler"})
+  for (std::string_view counted : {"SM", "B", "register", "thread", "CTA", "partition", "scheduler", "line"})
     if (unit == counted) return true;
   return false;
 }
