@@ -200,7 +200,6 @@ TEST_CASE("backward: the stage's bytes are the engine's, for every algorithm, ma
           trace_stage(algorithm.name, p, {64, 32, 1}, small_machine(round % 2 ? 60'000'000 : 100'000), Start::cold);
       const Scene end = make_scene(*trace, trace->duration(), 2);
       CHECK(end.moved.hbm_read == trace->prediction().hbm.read);
-      for (int step = 0; step < 10; ++step)
-        CHECK_NOTHROW(make_scene(*trace, trace->duration() * step / 10, 2));
+      for (int step = 0; step < 10; ++step) CHECK_NOTHROW(make_scene(*trace, trace->duration() * step / 10, 2));
     }
 }

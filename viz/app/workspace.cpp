@@ -42,9 +42,11 @@ std::vector<Tensor> tensors_of_both(const Results& results) {
     const bool any = std::any_of(results.stage.begin(), results.stage.end(), [&](const auto& stage) {
       if (!stage) return false;
       const auto& tensors = stage->schedule().tensors();
-      // Scores have a place also where they stay on chip.
-      return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end() || tensor == Tensor::S ||
-             tensor == Tensor::P;
+      // Scores have a place also where they stay on chip, and beside it the probabilities of the forward pass.
+      const bool ghost =
+          stage->scores_stay_on_chip() &&
+          (tensor == Tensor::S || (tensor == Tensor::P && stage->schedule().problem().pass == Pass::forward));
+      return ghost || std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
     });
     if (any) order.push_back(tensor);
   }
