@@ -16,6 +16,8 @@ BlockMap::BlockMap(const Schedule& schedule) {
                       : in_score_blocks ? schedule.score_block_rows()
                                         : schedule.tile().br;
     grid.block_cols = is_scores ? schedule.tile().bc : std::max(1, grid.shape.cols);
+    const int tile_rows = layout == Layout::by_key ? schedule.tile().bc : schedule.tile().br;
+    grid.blocks_down_a_tile = std::max(1, tile_rows / grid.block_rows);
     grid.down = num_tiles(grid.shape.rows, grid.block_rows);
     grid.across = num_tiles(grid.shape.cols, grid.block_cols);
     grid.whole = grid.shape.rows % grid.block_rows == 0 && grid.shape.cols % grid.block_cols == 0;
@@ -37,7 +39,8 @@ BlockMap::Region BlockMap::region_of(const TileOp& op) const {
 
 std::int64_t BlockMap::step_of(Tensor tensor, Axis axis) const {
   const bool by_keys = layout_of(tensor) == Layout::by_key, is_scores = layout_of(tensor) == Layout::scores;
-  const std::int64_t row = m_grids[static_cast<std::size_t>(tensor)].across;
+  const Grid& grid = m_grids[static_cast<std::size_t>(tensor)];
+  const std::int64_t row = grid.across * grid.blocks_down_a_tile;
   if (axis == Axis::i) return by_keys ? 0 : row;
   return by_keys ? row : is_scores ? 1 : 0;
 }

@@ -31,6 +31,7 @@ class BlockMap {
   struct Grid {
     TensorShape shape;
     int block_rows = 1, block_cols = 1;
+    int blocks_down_a_tile = 1;  // scores and statistics are kept in lower blocks than the tiles that are walked
     bool whole = true;  // no block is cut by an edge
     std::int64_t whole_bytes = 0;
     std::int64_t first = 0;             // number of the tensor's first block

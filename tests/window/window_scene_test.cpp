@@ -184,3 +184,22 @@ TEST_CASE("an empty problem has a scene too") {
   CHECK(scene.moved == Moved{});
   CHECK(scene.finished);
 }
+
+TEST_CASE("backward: the stage's bytes are the engine's, for every algorithm, mask and cache") {
+  const unsigned seed = std::random_device{}();
+  INFO("seed ", seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 12; ++round)
+    for (const Algorithm& algorithm : algorithms(Pass::backward)) {
+      AttentionProblem p = random_problem(random);
+      if (round % 3 == 0) p = small_problem(192, 2, round % 2 == 1);  // whole tiles: runs of them are folded
+      p.pass = Pass::backward;
+      CAPTURE(algorithm.name);
+      CAPTURE(p.seqlen_q);
+      const auto trace =
+          trace_stage(algorithm.name, p, {64, 32, 1}, small_machine(round % 2 ? 60'000'000 : 100'000), Start::cold);
+      const Scene end = make_scene(*trace, trace->duration(), 2);
+      CHECK(end.moved.hbm_read == trace->prediction().hbm.read);
+      for (int step = 0; step < 10; ++step) CHECK_NOTHROW(make_scene(*trace, trace->duration() * step / 10, 2));
+    }
+}

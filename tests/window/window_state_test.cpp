@@ -27,6 +27,7 @@ AppState random_state(std::mt19937& random) {
   AppState s;
   s.settings.problem = random_problem(random);
   s.settings.problem.window_left = number(-1, 50);
+  s.settings.problem.pass = pick(random, {Pass::forward, Pass::backward});
   s.settings.tile = {number(8, 256), number(8, 256), number(1, 8)};
   s.settings.algorithms = {pick<std::string>(random, {"three_pass", "flash_v1"}), "flash_v2"};
   s.settings.gpu = pick<std::string>(random, {"nvidia-h200", "my gpu, 2 %", "größe"});
@@ -71,11 +72,29 @@ TEST_CASE("a token brings back the state it was made of, and is short for the de
 }
 
 TEST_CASE("P05: what is not a token is refused by name, and numbers out of range are clamped") {
-  for (const char* bad : {"", "hello", "fs2", "fs1,", "fs1,seqlen-q", "fs1,seqlen-q=", "fs1,seqlen-q=abc",
-                          "fs1,seqlen-q=12abc", "fs1,seqlen-q=0x40", "fs1,seqlen-q=1e3", "fs1,nonsense=1",
-                          "fs1,left=nonsense", "fs1,dtype=int8", "fs1,causal=yes", "fs1,t=99999999999999999999",
-                          "fs1,scores=1~x", "fs1,scores=nan", "fs1,scores=0x10", "fs1,gpu=%4", "fs1,gpu=%zz",
-                          "fs1,start=lukewarm", "fs1,show=nothing", "fs1,from=inf"}) {
+  for (const char* bad : {"",
+                          "hello",
+                          "fs2",
+                          "fs1,",
+                          "fs1,seqlen-q",
+                          "fs1,seqlen-q=",
+                          "fs1,seqlen-q=abc",
+                          "fs1,seqlen-q=12abc",
+                          "fs1,seqlen-q=0x40",
+                          "fs1,seqlen-q=1e3",
+                          "fs1,nonsense=1",
+                          "fs1,left=nonsense",
+                          "fs1,dtype=int8",
+                          "fs1,causal=yes",
+                          "fs1,t=99999999999999999999",
+                          "fs1,scores=1~x",
+                          "fs1,scores=nan",
+                          "fs1,scores=0x10",
+                          "fs1,gpu=%4",
+                          "fs1,gpu=%zz",
+                          "fs1,start=lukewarm",
+                          "fs1,show=nothing",
+                          "fs1,from=inf"}) {
     CAPTURE(bad);
     try {
       state_of_token(bad);
@@ -85,8 +104,8 @@ TEST_CASE("P05: what is not a token is refused by name, and numbers out of range
       CHECK(std::string(error.what()).size() > 10);
     }
   }
-  const AppState state =
-      state_of_token("fs1,seqlen-q=1000000000,seqlen-k=-5,heads=0,br=100000,t=-7,level=99,side=-1,size=5000,from=2,to=1");
+  const AppState state = state_of_token(
+      "fs1,seqlen-q=1000000000,seqlen-k=-5,heads=0,br=100000,t=-7,level=99,side=-1,size=5000,from=2,to=1");
   CHECK(state == clamp(state));
   CHECK(state.settings.problem.seqlen_q == kSeqlenRange.hi);
   CHECK(state.settings.problem.seqlen_k == kSeqlenRange.lo);

@@ -132,13 +132,14 @@ Arguments parse_arguments(int argc, const char* const* argv) {
     if (const std::string name = problem_option_given(app); !name.empty())
       throw Error(ErrorKind::usage, "--state says the whole problem: give it without " + name);
   } else {
-    for (std::size_t side = 0; side < 2; ++side)
-      if (sides[side]) settings.algorithms[side] = algorithm_named(*sides[side]).name;
     settings.problem = problem.problem();
+    const Pass pass = settings.problem.pass;
+    for (std::size_t side = 0; side < 2; ++side)
+      if (sides[side]) settings.algorithms[side] = algorithm_named(*sides[side], pass).name;
     settings.gpu = problem.gpu;
     settings.start = problem.start;
     // Without --br and --bc each rung would bring its own tile; the stages share one, that of the right-hand side.
-    const TileShape built = algorithm_named(settings.algorithms[1]).default_tile(settings.problem);
+    const TileShape built = algorithm_named(settings.algorithms[1], pass).default_tile(settings.problem);
     settings.tile = {problem.tile.br ? problem.tile.br : built.br, problem.tile.bc ? problem.tile.bc : built.bc,
                      problem.tile.stages ? problem.tile.stages : built.stages};
   }
@@ -152,7 +153,8 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   if (!render.path.empty()) arguments.render = render;
   if (render.path.empty() && !(render.snapshot.empty() && render.csv.empty() && render.frames == 0))
     throw Error(ErrorKind::usage, "--snapshot, --csv and --frames go with --render FILE");
-  if (render.frames > 0 && render.at) throw Error(ErrorKind::usage, "--frames draws the whole run: give it without --t");
+  if (render.frames > 0 && render.at)
+    throw Error(ErrorKind::usage, "--frames draws the whole run: give it without --t");
   return arguments;
 }
 

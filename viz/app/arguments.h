@@ -10,8 +10,8 @@ namespace flashscope::viz {
 struct RenderOptions {
   std::string path;  // of the PNG
   int width = 1280, height = 720;
-  double scale = 0;  // 0: from the size
-  std::optional<double> at;  // share of the longer run; else the clock of the state, or 0.5
+  double scale = 0;           // 0: from the size
+  std::optional<double> at;   // share of the longer run; else the clock of the state, or 0.5
   int frames = 0;             // more than 0: that many pictures from the start to the end, path-0001.png …
   std::string snapshot, csv;  // files for the JSON and the CSV of what is seen
 };
@@ -22,7 +22,7 @@ struct Arguments {
   std::string lessons;  // the user's folder of lessons; "": those shipped
   std::optional<RenderOptions> render;
   bool looks_given = false;  // else those remembered
-  std::string print;  // --help, --version: text to print instead of anything else
+  std::string print;         // --help, --version: text to print instead of anything else
 };
 
 /// Throws Error(usage) naming the option and its range, Error(input) for a machine file.

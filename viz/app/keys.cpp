@@ -23,7 +23,8 @@ std::string plain_name(int key, const char* layout_name) {
   }
   if (key >= GLFW_KEY_F1 && key <= GLFW_KEY_F12) return "F" + std::to_string(key - GLFW_KEY_F1 + 1);
   std::string name = layout_name ? layout_name : "";
-  if (name.empty() && key > GLFW_KEY_SPACE && key <= GLFW_KEY_GRAVE_ACCENT) name = std::string(1, static_cast<char>(key));
+  if (name.empty() && key > GLFW_KEY_SPACE && key <= GLFW_KEY_GRAVE_ACCENT)
+    name = std::string(1, static_cast<char>(key));
   if (name.size() == 1 && name[0] >= 'a' && name[0] <= 'z') name[0] = static_cast<char>(name[0] - 'a' + 'A');
   return name;
 }

@@ -63,9 +63,8 @@ void render(const Arguments& arguments, std::vector<Machine> machines, std::vect
   const auto t = at < 0 ? state.playback.t : static_cast<Picoseconds>(at * static_cast<double>(results.duration));
   state.playback = scrub(state.playback, t, results.duration);
   const float scale =
-      options.scale > 0
-          ? static_cast<float>(options.scale)
-          : scale_for(static_cast<float>(options.width), static_cast<float>(options.height), state.looks);
+      options.scale > 0 ? static_cast<float>(options.scale)
+                        : scale_for(static_cast<float>(options.width), static_cast<float>(options.height), state.looks);
   Offscreen offscreen(options.width, options.height, scale);
   if (options.frames > 0) {
     for (int n = 0; n < options.frames; ++n) {

@@ -354,9 +354,9 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     for (const std::string& path : std::exchange(window.input().dropped, {})) {
       try {
         const Machine machine = load_machine(path);
-        machines.erase(std::remove_if(machines.begin(), machines.end(),
-                                      [&](const Machine& m) { return m.name == machine.name; }),
-                       machines.end());
+        machines.erase(
+            std::remove_if(machines.begin(), machines.end(), [&](const Machine& m) { return m.name == machine.name; }),
+            machines.end());
         machines.push_back(machine);
         session_owner = std::make_unique<Session>(machines, recordings, wake, kernels::open_device);
         state.settings.gpu = machine.name;

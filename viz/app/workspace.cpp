@@ -28,8 +28,8 @@ std::string stage_caption(const Results& results, int level) {
   text += ". Tiles " + std::to_string(results.settings.tile.br) + " × " + std::to_string(results.settings.tile.bc) +
           ", one clock for both.";
   if (results.stage[0] && level < kWholeGpu)
-    text += (level == 0 ? " SM 0" : " SM 0–1") + (" of " + grouped(static_cast<std::int64_t>(
-                                                             results.stage[0]->machine().num_sms.value))) +
+    text += (level == 0 ? " SM 0" : " SM 0–1") +
+            (" of " + grouped(static_cast<std::int64_t>(results.stage[0]->machine().num_sms.value))) +
             " in view (Z, Shift+Z).";
   return text;
 }
@@ -42,9 +42,11 @@ std::vector<Tensor> tensors_of_both(const Results& results) {
     const bool any = std::any_of(results.stage.begin(), results.stage.end(), [&](const auto& stage) {
       if (!stage) return false;
       const auto& tensors = stage->schedule().tensors();
-      // Scores have a place also where they stay on chip.
-      return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end() || tensor == Tensor::S ||
-             tensor == Tensor::P;
+      // Scores have a place also where they stay on chip, and beside it the probabilities of the forward pass.
+      const bool ghost =
+          stage->scores_stay_on_chip() &&
+          (tensor == Tensor::S || (tensor == Tensor::P && stage->schedule().problem().pass == Pass::forward));
+      return ghost || std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
     });
     if (any) order.push_back(tensor);
   }
@@ -148,9 +150,10 @@ class Workspace {
     if (!layout.controls.empty()) controls_panel(m_ui, layout.controls, state, m_session.machines());
 
     if (layout.caption.h > 0)
-      draw_text(m_ui, ImGui::GetBackgroundDrawList(), m_ui.fonts.small, layout.caption.x, layout.caption.y + m_ui.px(4),
-                layout.caption.w, m_ui.colors->text_dim,
-                layout.one_stage ? "S: the other algorithm. 1: both stages." : stage_caption(m_results, state.stage_level));
+      draw_text(
+          m_ui, ImGui::GetBackgroundDrawList(), m_ui.fonts.small, layout.caption.x, layout.caption.y + m_ui.px(4),
+          layout.caption.w, m_ui.colors->text_dim,
+          layout.one_stage ? "S: the other algorithm. 1: both stages." : stage_caption(m_results, state.stage_level));
     const std::vector<Tensor> order = tensors_of_both(m_results);
     if (layout.one_stage) {
       stage(layout.stages[0], static_cast<std::size_t>(state.side), order);
@@ -223,8 +226,8 @@ class Workspace {
     std::vector<Comparison> list;
     for (std::size_t side = 0; side < 2; ++side)
       if (m_results.whole[side])
-        list.push_back(compare(m_results.settings, m_results.settings.algorithms[side], *m_results.whole[side],
-                               m_recordings));
+        list.push_back(
+            compare(m_results.settings, m_results.settings.algorithms[side], *m_results.whole[side], m_recordings));
     return list;
   }
 
@@ -243,12 +246,10 @@ class Workspace {
         }
         case Inspector::roofline:
           if (!machine()) break;
-          return roofline_panel(m_ui, area,
-                                roofline_figure(settings, *machine(), m_results.whole, m_recordings));
+          return roofline_panel(m_ui, area, roofline_figure(settings, *machine(), m_results.whole, m_recordings));
         case Inspector::sweep:
           if (!m_results.sweep) break;
-          return answer(sweep_panel(m_ui, area, state,
-                                    sweep_figure(*m_results.sweep, state.sweep.show, m_recordings),
+          return answer(sweep_panel(m_ui, area, state, sweep_figure(*m_results.sweep, state.sweep.show, m_recordings),
                                     m_results.sweep_progress));
         case Inspector::softmax: return softmax_panel(m_ui, area, state, softmax_steps(state.softmax));
         case Inspector::occupancy: {
@@ -260,8 +261,7 @@ class Workspace {
           return occupancy_panel(m_ui, area, *machine(), tables, settings);
         }
         case Inspector::source: return source(area);
-        case Inspector::memory:
-          return memory_panel(m_ui, area, memory_curve(settings, m_session.machines()), settings);
+        case Inspector::memory: return memory_panel(m_ui, area, memory_curve(settings, m_session.machines()), settings);
       }
     } catch (const std::exception& error) {
       return inspector_message(m_ui, area, entry.title, error.what());
@@ -280,7 +280,7 @@ class Workspace {
     const AppState& state = m_frame.state;
     const auto& trace = m_results.stage[static_cast<std::size_t>(state.side)];
     const std::string& algorithm = m_results.settings.algorithms[static_cast<std::size_t>(state.side)];
-    const SourceFile file = source_of(algorithm);
+    const SourceFile file = source_of(algorithm, m_results.settings.problem.pass);
     if (file.lines.empty())
       return inspector_message(m_ui, area, "Source", algorithm + " has no kernel of its own in this build");
     if (!trace || trace->tracks().empty()) return inspector_message(m_ui, area, "Source", "computing …");

@@ -49,7 +49,8 @@ std::string difference_reason(const ComparisonRow& row) {
 }
 
 Sheet sheet_of(const ByteTable& table, const Settings& settings) {
-  Sheet sheet{{"tensors", "algorithm", "sm_read_bytes", "sm_write_bytes", "hbm_read_bytes", "hbm_write_bytes", "why"}, {}};
+  Sheet sheet{{"tensors", "algorithm", "sm_read_bytes", "sm_write_bytes", "hbm_read_bytes", "hbm_write_bytes", "why"},
+              {}};
   for (const ByteRow& row : table.rows)
     for (std::size_t side = 0; side < 2; ++side) {
       const GroupTraffic& t = row.sides[side];

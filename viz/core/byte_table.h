@@ -20,7 +20,7 @@ struct ByteRow {
 };
 
 struct ByteTable {
-  std::vector<ByteRow> rows;       // largest difference at the SMs first
+  std::vector<ByteRow> rows;               // largest difference at the SMs first
   std::int64_t most_sm = 0, most_hbm = 0;  // of all rows and sides: lengths of bars
 };
 

@@ -129,8 +129,8 @@ std::string csv_of(const Figure& figure) {
       text += csv_field(series.name) + "," + name_of(series.form) + "," + number_text(point.x) + "," +
               number_text(point.y) + "," + csv_field(point.label) + "\n";
   for (const Guide& guide : figure.guides)
-    text += csv_field(guide.label) + ",limit," + (guide.vertical ? number_text(guide.at) + "," : "," + number_text(guide.at)) +
-            ",\n";
+    text += csv_field(guide.label) + ",limit," +
+            (guide.vertical ? number_text(guide.at) + "," : "," + number_text(guide.at)) + ",\n";
   return text;
 }
 

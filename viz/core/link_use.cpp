@@ -34,7 +34,8 @@ LinkUse link_use(const StageTrace& trace, double begin, double end, int columns)
   }
   // A byte a picosecond is a TB/s; machines state GB/s.
   const Machine& machine = trace.machine();
-  const double hbm_most = machine.hbm_read_gb_per_s.value * width / 1e3, l2_most = machine.l2_gb_per_s.value * width / 1e3;
+  const double hbm_most = machine.hbm_read_gb_per_s.value * width / 1e3,
+               l2_most = machine.l2_gb_per_s.value * width / 1e3;
   for (std::size_t n = 0; n < hbm.size(); ++n) {
     use.hbm[n] = static_cast<float>(std::min(1.0, hbm[n] / hbm_most));
     use.l2[n] = static_cast<float>(std::min(1.0, l2[n] / l2_most));

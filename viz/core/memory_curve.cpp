@@ -4,45 +4,16 @@
 #include <exception>
 
 #include "sim/schedule/algorithms.h"
+#include "sim/schedule/memory.h"
 #include "viz/core/text.h"
 #include "viz/io/json_numbers.h"
 
 namespace flashscope::viz {
-namespace {
-
-/// False where the length is refused: its bytes would not fit in 62 bits.
-bool fits(const Settings& settings, const std::string& algorithm, int seqlen, double bytes) {
-  try {
-    return static_cast<double>(memory_at(settings, algorithm, seqlen)) <= bytes;
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
-bool is_refused(const Settings& settings, const std::string& algorithm, int seqlen) {
-  try {
-    memory_at(settings, algorithm, seqlen);
-    return false;
-  } catch (const std::exception&) {
-    return true;
-  }
-}
-
-}  // namespace
 
 std::int64_t memory_at(const Settings& settings, const std::string& algorithm, int seqlen) {
   AttentionProblem p = settings.problem;
   p.seqlen_q = p.seqlen_k = seqlen;
   return make_schedule(algorithm, p, settings.tile)->peak_memory_bytes();
-}
-
-int largest_seqlen(const Settings& settings, const std::string& algorithm, double bytes) {
-  int low = 0, high = kMaxSeqlen + 1;  // low fits, high does not
-  while (high - low > 1) {
-    const int middle = low + (high - low) / 2;
-    (fits(settings, algorithm, middle, bytes) ? low : high) = middle;
-  }
-  return low;
 }
 
 MemoryCurve memory_curve(const Settings& settings, const std::vector<Machine>& machines) {
@@ -64,12 +35,13 @@ MemoryCurve memory_curve(const Settings& settings, const std::vector<Machine>& m
     }
     figure.series.push_back(std::move(line));
   }
+  std::array<std::unique_ptr<Schedule>, 2> schedules;
+  for (std::size_t side = 0; side < 2; ++side)
+    schedules[side] = make_schedule(settings.algorithms[side], settings.problem, settings.tile);
   for (const Machine& machine : machines) {
-    MemoryLimit limit{machine.title, machine.hbm_bytes.value, {}, {}};
-    for (std::size_t side = 0; side < 2; ++side) {
-      limit.largest[side] = largest_seqlen(settings, settings.algorithms[side], limit.bytes);
-      limit.fits_more[side] = is_refused(settings, settings.algorithms[side], limit.largest[side] + 1);
-    }
+    MemoryLimit limit{machine.title, machine.hbm_bytes.value, {}};
+    for (std::size_t side = 0; side < 2; ++side)
+      limit.largest[side] = largest_seqlen(*schedules[side], static_cast<std::int64_t>(limit.bytes));
     curve.limits.push_back(limit);
   }
   std::stable_sort(curve.limits.begin(), curve.limits.end(),
@@ -83,7 +55,8 @@ MemoryCurve memory_curve(const Settings& settings, const std::vector<Machine>& m
     figure.guides.push_back({false, curve.limits[next - 1].bytes, names});
     n = next;
   }
-  figure.guides.push_back({true, static_cast<double>(settings.problem.seqlen_k), "now " + grouped(settings.problem.seqlen_k)});
+  figure.guides.push_back(
+      {true, static_cast<double>(settings.problem.seqlen_k), "now " + grouped(settings.problem.seqlen_k)});
   return curve;
 }
 
@@ -91,8 +64,8 @@ Sheet sheet_of(const MemoryCurve& curve, const Settings& settings) {
   Sheet sheet{{"gpu", "bytes", "largest_seqlen_" + settings.algorithms[0], "largest_seqlen_" + settings.algorithms[1]},
               {}};
   for (const MemoryLimit& limit : curve.limits)
-    sheet.rows.push_back({limit.gpu, number_text(limit.bytes), std::to_string(limit.largest[0]),
-                          std::to_string(limit.largest[1])});
+    sheet.rows.push_back(
+        {limit.gpu, number_text(limit.bytes), std::to_string(limit.largest[0]), std::to_string(limit.largest[1])});
   return sheet;
 }
 

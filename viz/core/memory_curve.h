@@ -12,14 +12,10 @@ namespace flashscope::viz {
 
 /// Bytes of all tensors the algorithm keeps in global memory at this length. Throws what make_schedule() throws.
 std::int64_t memory_at(const Settings& settings, const std::string& algorithm, int seqlen);
-/// The largest N whose tensors fit in `bytes`; 0 when not even one row does. At most kMaxSeqlen.
-int largest_seqlen(const Settings& settings, const std::string& algorithm, double bytes);
-
 struct MemoryLimit {
   std::string gpu;  // title
   double bytes = 0;
-  std::array<int, 2> largest = {0, 0};             // N, left and right
-  std::array<bool, 2> fits_more = {false, false};  // true: no longer problem is accepted, though memory would do
+  std::array<int, 2> largest = {0, 0};  // N, left and right; kMaxSeqlen: at least that
 };
 
 struct MemoryCurve {

@@ -47,9 +47,8 @@ std::vector<OccupancyRow> occupancy_table(const Schedule& schedule, const Machin
     const Occupancy all = occupancy(launch.resources, machine);
     row.ctas_per_sm = all.ctas_per_sm;
     for (const Limited& limit : kLimits)
-      row.limits.push_back({limit.name, per_cta(limit.name, launch.resources, machine),
-                            (machine.*limit.capacity).value, limit.unit, ctas_by(limit, launch.resources, machine),
-                            all.limit == limit.name});
+      row.limits.push_back({limit.name, per_cta(limit.name, launch.resources, machine), (machine.*limit.capacity).value,
+                            limit.unit, ctas_by(limit, launch.resources, machine), all.limit == limit.name});
     const int warps = (launch.resources.threads + kWarpSize - 1) / kWarpSize;
     row.warps_per_sm = warps * row.ctas_per_sm;
     row.most_warps = static_cast<int>(machine.max_threads_per_sm.value) / kWarpSize;

@@ -1,4 +1,5 @@
-// What one CTA of each kernel occupies, how many an SM holds, which resource says so, and how the grid falls into waves.
+// What one CTA of each kernel occupies, how many an SM holds, which resource says so, and how the grid falls into
+// waves.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,10 +11,10 @@ namespace flashscope::viz {
 
 /// One limit of an SM.
 struct OccupancyLimit {
-  std::string name;         // as the engine names it: "shared memory"
+  std::string name;  // as the engine names it: "shared memory"
   double per_cta = 0, per_sm = 0;
-  std::string unit;         // "B", "registers", …
-  int ctas = 0;             // that this limit alone would let in
+  std::string unit;  // "B", "registers", …
+  int ctas = 0;      // that this limit alone would let in
   bool binds = false;
 };
 
@@ -21,12 +22,12 @@ struct OccupancyRow {
   std::string kernel;
   CtaResources resources;
   std::vector<OccupancyLimit> limits;
-  int ctas_per_sm = 0;      // 0: a CTA does not fit
+  int ctas_per_sm = 0;  // 0: a CTA does not fit
   int warps_per_sm = 0;
-  int most_warps = 0;       // that the SM can hold
-  std::int64_t ctas = 0;    // of the grid
-  double waves = 0;         // ctas / (SMs · ctas_per_sm)
-  double last_wave = 1;     // share of the slots that the last wave fills
+  int most_warps = 0;     // that the SM can hold
+  std::int64_t ctas = 0;  // of the grid
+  double waves = 0;       // ctas / (SMs · ctas_per_sm)
+  double last_wave = 1;   // share of the slots that the last wave fills
 };
 
 std::vector<OccupancyRow> occupancy_table(const Schedule& schedule, const Machine& machine);

@@ -9,7 +9,9 @@ namespace {
 
 /// min(bandwidth · intensity, peak) from one side of the plot to the other.
 Series roof(const std::string& name, double bytes_per_s, double peak, double from, double to) {
-  return {name, Role::limit, Series::Form::line,
+  return {name,
+          Role::limit,
+          Series::Form::line,
           {{from, std::min(peak, bytes_per_s * from), ""}, {peak / bytes_per_s, peak, "ridge"}, {to, peak, ""}}};
 }
 
@@ -55,7 +57,8 @@ Figure roofline_figure(const Settings& settings, const Machine& machine,
   }
 
   const double clocks = machine.num_sms.value * machine.sm_clock_mhz.value * 1e6;
-  const double fma = machine.fma_flops_per_clk.value * clocks, tensor = machine.tensor_fp16_flops_per_clk.value * clocks;
+  const double fma = machine.fma_flops_per_clk.value * clocks,
+               tensor = machine.tensor_fp16_flops_per_clk.value * clocks;
   const double hbm = machine.hbm_read_gb_per_s.value * 1e9;
   figure.series.push_back(roof("HBM " + bandwidth_text(hbm / 1e9) + ", FMA units " + flops_text(fma), hbm, fma, least_x,
                                std::max(most_x, 4 * fma / hbm)));

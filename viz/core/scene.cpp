@@ -110,7 +110,8 @@ class CtaFollower {
       const Op op = span->op.op;
       m_view.acc_total += op == Op::weighted_sum;
       m_view.has_rows = m_view.has_rows || op == Op::online_softmax || op == Op::softmax;
-      scores_are_read = scores_are_read || op == Op::online_softmax || op == Op::weighted_sum;
+      scores_are_read =
+          scores_are_read || op == Op::online_softmax || op == Op::weighted_sum || op == Op::probabilities;
     }
     m_view.has_acc = m_view.acc_total > 0;
     m_view.has_smem = trace.schedule().kernels()[static_cast<std::size_t>(now.kernel)].resources.smem_bytes > 0;
@@ -178,12 +179,27 @@ class CtaFollower {
       case Op::undo_normalize:
       case Op::log_sum_exp:
       case Op::barrier:
-      case Op::clear_gradient:  // what the backward pass holds on chip is not followed
-      case Op::row_dot:
+      case Op::row_dot: break;
+      case Op::clear_gradient: hold_gradient(op, current); break;
       case Op::probabilities:
+        use({Tensor::S}, current);
+        if (!current) rename(Tensor::S, Tensor::P, score_name("P", op));
+        break;
       case Op::d_probabilities:
+        use({Tensor::dO, Tensor::V}, current);
+        drop(Tensor::dS);
+        hold({Tensor::dP, score_name("dP", op), share, current, false, false});
+        break;
       case Op::d_scores:
-      case Op::gradient_sum: break;
+        use({Tensor::P, Tensor::dP}, current);
+        if (!current) rename(Tensor::dP, Tensor::dS, score_name("dS", op));
+        break;
+      case Op::gradient_sum:
+        hold_gradient(op, current);
+        if (op.tensor == Tensor::dV) use({Tensor::P, Tensor::dO}, current);
+        if (op.tensor == Tensor::dK) use({Tensor::dS, Tensor::Q}, current);
+        if (op.tensor == Tensor::dQ) use({Tensor::dS, Tensor::K}, current);
+        break;
     }
   }
 
@@ -197,6 +213,18 @@ class CtaFollower {
       *place = tile;
     else
       m_view.tiles.push_back(tile);
+  }
+  /// A gradient grows in registers until it is stored.
+  void hold_gradient(const TileOp& op, bool current) {
+    const int tile = is_by_key(op.tensor) ? op.j : op.i;
+    hold({op.tensor, std::string(name_of(op.tensor)) + "[" + std::to_string(tile) + "]", 1, current, false, true});
+  }
+  void rename(Tensor from, Tensor to, const std::string& name) {
+    drop(to);
+    if (HeldTile* tile = held(from)) {
+      tile->tensor = to;
+      tile->name = name;
+    }
   }
   void drop(Tensor tensor) {
     auto& tiles = m_view.tiles;
@@ -263,7 +291,8 @@ GridProgress grid_progress(const StageTrace& trace, int kernel, Picoseconds t) {
   grid.ctas = trace.schedule().kernels()[k].ctas();
   const std::vector<Picoseconds>& ends = trace.cta_ends(kernel);
   grid.done = std::upper_bound(ends.begin(), ends.end(), t) - ends.begin();
-  const auto at_once = static_cast<std::int64_t>(trace.machine().num_sms.value) * trace.prediction().kernels[k].ctas_per_sm;
+  const auto at_once =
+      static_cast<std::int64_t>(trace.machine().num_sms.value) * trace.prediction().kernels[k].ctas_per_sm;
   if (at_once <= 0) return grid;
   grid.waves = static_cast<int>((grid.ctas + at_once - 1) / at_once);
   grid.wave = std::min(grid.waves, static_cast<int>(grid.done / at_once) + 1);
@@ -312,7 +341,8 @@ Scene make_scene(const StageTrace& trace, Picoseconds t, int num_sms) {
     if (!span) continue;
     if (track.sm != last_busy) ++scene.busy_sms;
     last_busy = track.sm;
-    const std::size_t slot = static_cast<std::size_t>(track.sm) * scene.slots_per_sm + static_cast<std::size_t>(track.slot);
+    const std::size_t slot =
+        static_cast<std::size_t>(track.sm) * scene.slots_per_sm + static_cast<std::size_t>(track.slot);
     if (track.slot < scene.slots_per_sm && slot < scene.slots.size())
       scene.slots[slot] = {true, span->reason, span->op.op, span->op.tensor};
     const bool moves = span->op.op == Op::load || span->op.op == Op::store;

@@ -255,10 +255,9 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
       if (!row || !row->measured.sm_clock_mhz.value) return;
       Machine clocked = *machine;
       clocked.sm_clock_mhz.value = *row->measured.sm_clock_mhz.value;
-      results.whole[which]->time_us_at_recorded_clock =
-          clocked.sm_clock_mhz.value == machine->sm_clock_mhz.value
-              ? results.whole[which]->prediction.value->time_us()
-              : simulate(*schedules[which], clocked, options).time_us();
+      results.whole[which]->time_us_at_recorded_clock = clocked.sm_clock_mhz.value == machine->sm_clock_mhz.value
+                                                            ? results.whole[which]->prediction.value->time_us()
+                                                            : simulate(*schedules[which], clocked, options).time_us();
     });
     if (!error.empty()) results.whole[which]->prediction = kernels::Measured<Prediction>::unavailable(error);
   }

@@ -28,12 +28,12 @@ struct Results {
   std::array<std::shared_ptr<const StageTrace>, 2> stage;
   std::array<std::string, 2> errors;  // why a stage is absent, for the banner
   std::array<std::optional<WholeRun>, 2> whole;
-  Picoseconds duration = 0;             // of the longer stage run
-  std::vector<Picoseconds> boundaries;  // of both, sorted: what stepping visits
-  std::vector<Picoseconds> stalls;      // of both, sorted
+  Picoseconds duration = 0;                       // of the longer stage run
+  std::vector<Picoseconds> boundaries;            // of both, sorted: what stepping visits
+  std::vector<Picoseconds> stalls;                // of both, sorted
   std::vector<Picoseconds> tiles, kernel_begins;  // likewise
-  double progress = 1;                  // of the whole-problem runs; 1: nothing under way
-  bool asks_first = false;              // the timed run of the whole problem is long and waits for confirmation
+  double progress = 1;                            // of the whole-problem runs; 1: nothing under way
+  bool asks_first = false;  // the timed run of the whole problem is long and waits for confirmation
 
   // What only some views ask for; never null once polled.
   std::shared_ptr<const SweepResult> sweep;

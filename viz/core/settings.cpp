@@ -30,8 +30,8 @@ Settings clamp(Settings settings) {
   const Settings defaults;
   for (std::size_t which = 0; which < settings.algorithms.size(); ++which) {
     const auto known = [&](const Algorithm& a) { return a.name == settings.algorithms[which]; };
-    if (std::none_of(algorithms().begin(), algorithms().end(), known))
-      settings.algorithms[which] = defaults.algorithms[which];
+    const auto& list = algorithms(p.pass);
+    if (std::none_of(list.begin(), list.end(), known)) settings.algorithms[which] = defaults.algorithms[which];
   }
   return settings;
 }
@@ -71,6 +71,7 @@ std::string describe(const AttentionProblem& p) {
   text += " · " + grouped(p.seqlen_q) + " × " + grouped(p.seqlen_k) + " · d " + std::to_string(p.head_dim) + " · " +
           name_of(p.dtype);
   if (p.causal) text += " · causal";
+  if (p.pass == Pass::backward) text += " · backward";
   return text;
 }
 

@@ -90,7 +90,6 @@ std::string seen_as_csv(const AppState& state, const Results& results, const Ses
         return csv_of(curve.figure) + "\n" + csv_of(sheet_of(curve, s));
       }
       case Inspector::source: return "";  // text already: kernels/forward
-
     }
   } catch (const std::exception&) {  // settings that no schedule can be made of: the panel says why
   }

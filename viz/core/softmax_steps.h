@@ -30,10 +30,10 @@ const std::vector<SoftmaxExample>& softmax_examples();
 
 /// One tile of keys.
 struct SoftmaxStep {
-  int first = 0, last = 0;                  // keys [first, last)
+  int first = 0, last = 0;  // keys [first, last)
   double m_before = 0, l_before = 0, acc_before = 0;
-  double rescale = 1;                       // exp(m_before - m), what l and acc are multiplied with
-  double m = 0, l = 0, acc = 0;             // after the tile
+  double rescale = 1;            // exp(m_before - m), what l and acc are multiplied with
+  double m = 0, l = 0, acc = 0;  // after the tile
 };
 
 struct SoftmaxSteps {

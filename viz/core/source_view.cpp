@@ -21,9 +21,11 @@ std::vector<std::string> names_of(Tensor tensor) {
 }
 
 bool reports(const std::string& line, const TileOp& op) {
-  if (op.op != Op::load && op.op != Op::store) return contains(line, "log.compute(Op::" + std::string(name_of(op.op)) + ",");
+  if (op.op != Op::load && op.op != Op::store)
+    return contains(line, "log.compute(Op::" + std::string(name_of(op.op)) + ",");
   const std::string verb = op.op == Op::load ? "load" : "store";
-  if (!contains(line, "log." + verb + "(") && !(contains(line, verb + "_tile(") && contains(line, "log)"))) return false;
+  if (!contains(line, "log." + verb + "(") && !(contains(line, verb + "_tile(") && contains(line, "log)")))
+    return false;
   const auto names = names_of(op.tensor);
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return contains(line, name); });
 }
@@ -37,7 +39,8 @@ bool begins_step(const std::string& line) {
   return digit > at + 3 && digit < line.size() && line[digit] == '.';
 }
 
-/// Of "three_pass_scores" in the file of three_pass: the line of its __global__, or -1. Its name may stand a line below.
+/// Of "three_pass_scores" in the file of three_pass: the line of its __global__, or -1. Its name may stand a line
+/// below.
 int kernel_line(const SourceFile& file, const std::string& kernel) {
   const auto size = static_cast<int>(file.lines.size());
   for (int n = 0; n < size; ++n) {
@@ -50,10 +53,10 @@ int kernel_line(const SourceFile& file, const std::string& kernel) {
 
 }  // namespace
 
-SourceFile source_of(const std::string& algorithm) {
+SourceFile source_of(const std::string& algorithm, Pass pass) {
   SourceFile file;
   std::string rung;
-  for (const Algorithm& a : algorithms())
+  for (const Algorithm& a : algorithms(pass))
     if (a.name == algorithm) rung = a.rung;
   const std::string name = rung + "_" + algorithm + ".cu";
   for (const EmbeddedFile& embedded : embedded_kernel_sources()) {

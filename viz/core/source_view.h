@@ -23,7 +23,7 @@ struct SourcePlace {
 };
 
 /// The file of an algorithm's kernels; no lines when none is compiled in.
-SourceFile source_of(const std::string& algorithm);
+SourceFile source_of(const std::string& algorithm, Pass pass = Pass::forward);
 
 /// `kernel`: its name in the launch. Barriers and CTA starts are in no line.
 SourcePlace source_place(const SourceFile& file, const std::string& kernel, const TileOp& op);

@@ -198,6 +198,7 @@ void StageTrace::index_touches() {
   m_written.assign(m_grids.size(), false);
   std::vector<TouchIndex::Entry> visits;
   Picoseconds scores_began = 0;
+  bool scored = false;  // a backward pass with stored P computes no scores
   for (const OpSpan& span : m_spans) {
     if (moves(span.op)) {
       for (std::size_t g = 0; g < m_grids.size(); ++g)
@@ -209,11 +210,13 @@ void StageTrace::index_touches() {
         }
     } else if (m_scores_on_chip && span.op.op == Op::scores) {
       scores_began = span.begin;
-    } else if (m_scores_on_chip && span.op.op == Op::weighted_sum) {
+      scored = true;
+    } else if (scored && (span.op.op == Op::weighted_sum || span.op.op == Op::gradient_sum)) {
       visits.push_back({m_score_grid.cell(span.op.head, span.op.i, span.op.j), {scores_began, span.end, false}});
     }
   }
   for (std::size_t g = 0; g < m_grids.size(); ++g) m_touches.emplace_back(m_grids[g].cells(), std::move(touches[g]));
+  m_scores_on_chip = m_scores_on_chip && scored;
   m_score_visits = TouchIndex(m_score_grid.cells(), std::move(visits));
 }
 
@@ -230,7 +233,15 @@ void StageTrace::index_moved() {
   }
   const Moved counted = {m_prediction.count.sm.read, m_prediction.count.sm.write, m_prediction.hbm.read,
                          m_prediction.hbm.write};
-  if (!(sum == counted)) throw Error(ErrorKind::internal, "the stage's trace does not add up to its prediction");
+  if (!(sum == counted)) {
+    const auto text = [](const Moved& m) {
+      return std::to_string(m.sm_read) + ", " + std::to_string(m.sm_write) + ", " + std::to_string(m.hbm_read) + ", " +
+             std::to_string(m.hbm_write);
+    };
+    throw Error(ErrorKind::internal,
+                "the stage's trace does not add up to its prediction (SM read, SM write, HBM read, HBM write): " +
+                    text(sum) + " instead of " + text(counted));
+  }
 }
 
 void StageTrace::index_times() {

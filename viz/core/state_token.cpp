@@ -30,7 +30,12 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
-int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+int hex_digit(char c) {
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                : -1;
+}
 
 std::string unescaped(const std::string& key, const std::string& text) {
   std::string result;
@@ -39,8 +44,8 @@ std::string unescaped(const std::string& key, const std::string& text) {
       result += text[n];
       continue;
     }
-    const int high = n + 2 < text.size()  ? hex_digit(text[n + 1]) : -1;
-    const int low = n + 2 < text.size()  ? hex_digit(text[n + 2]) : -1;
+    const int high = n + 2 < text.size() ? hex_digit(text[n + 1]) : -1;
+    const int low = n + 2 < text.size() ? hex_digit(text[n + 2]) : -1;
     if (high < 0 || low < 0) refuse(key, text, "text with %XX for what is not a letter, digit or -._~");
     result += static_cast<char>(high * 16 + low);
     n += 2;
@@ -163,6 +168,8 @@ const std::vector<Field>& fields() {
         whole("seqlen-q", [](AppState& s) -> int& { return s.settings.problem.seqlen_q; }),
         whole("seqlen-k", [](AppState& s) -> int& { return s.settings.problem.seqlen_k; }),
         whole("head-dim", [](AppState& s) -> int& { return s.settings.problem.head_dim; }),
+        {"pass", [](const AppState& s) { return std::string(name_of(s.settings.problem.pass)); },
+         [](AppState& s, const std::string& text) { s.settings.problem.pass = pass_from_name(text); }},
         {"dtype", [](const AppState& s) { return std::string(name_of(s.settings.problem.dtype)); },
          [](AppState& s, const std::string& text) { s.settings.problem.dtype = dtype_from_name(text); }},
         yes_no("causal", [](AppState& s) -> bool& { return s.settings.problem.causal; }),

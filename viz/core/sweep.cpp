@@ -156,10 +156,8 @@ std::optional<double> measured(const kernels::Measurement& m, SweepShow show) {
 
 const std::vector<Entry<SweepOver>>& sweep_overs() {
   static const std::vector<Entry<SweepOver>> list = {
-      {SweepOver::seqlen, "seqlen", "N", "rows and keys"},
-      {SweepOver::br, "br", "Br", "rows of a query tile"},
-      {SweepOver::bc, "bc", "Bc", "rows of a key tile"},
-      {SweepOver::heads, "heads", "heads", "query heads"},
+      {SweepOver::seqlen, "seqlen", "N", "rows and keys"},         {SweepOver::br, "br", "Br", "rows of a query tile"},
+      {SweepOver::bc, "bc", "Bc", "rows of a key tile"},           {SweepOver::heads, "heads", "heads", "query heads"},
       {SweepOver::head_dim, "head_dim", "d", "columns of a head"},
   };
   return list;

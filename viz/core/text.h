@@ -5,9 +5,9 @@
 
 namespace flashscope::viz {
 
-std::string grouped(std::int64_t value);  // 1234567 → "1,234,567"
+std::string grouped(std::int64_t value);                  // 1234567 → "1,234,567"
 std::string grouped_decimal(double value, int decimals);  // 1234.5, 1 → "1,234.5"; "inf", "nan" where not finite
-std::string size_text(double bytes);      // "131 kB", "8.66 GB"; three digits that count
+std::string size_text(double bytes);                      // "131 kB", "8.66 GB"; three digits that count
 // A running counter in the unit, and with the decimals, of its total: it keeps its width.
 std::string counter_digits(double bytes, double total);  // "4.33"
 const char* counter_unit(double total);                  // " MB" or " kB"

@@ -39,8 +39,9 @@ ValidatedRow validated(const RecordingRow& recorded, Machine machine, const std:
     ValidatedValue time{p.time_us(), m.time_us, true};
     if (m.time_us.value && *m.time_us.value < kShortUs)
       time.resolved = std::fabs(p.time_us() - *m.time_us.value) > kShortAllowanceUs;
-    row.values = {time, bytes(p.count.sm.sector_read, m.sm_read_bytes), bytes(p.count.sm.sector_write, m.sm_write_bytes),
-                  bytes(p.hbm.read, m.hbm_read_bytes), bytes(p.hbm.write + p.hbm_dirty_bytes, m.hbm_write_bytes)};
+    row.values = {time, bytes(p.count.sm.sector_read, m.sm_read_bytes),
+                  bytes(p.count.sm.sector_write, m.sm_write_bytes), bytes(p.hbm.read, m.hbm_read_bytes),
+                  bytes(p.hbm.write + p.hbm_dirty_bytes, m.hbm_write_bytes)};
   } catch (const std::exception& error) {
     row.refusal = error.what();
   }
@@ -64,7 +65,8 @@ class ValidationJob final : public SlicedJob<Validation> {
     for (const Recording& recording : recordings)
       if (!m_recording && recording.machine == request.machine) m_recording = &recording;
     if (!m_machine || !m_recording) return;
-    m_validation.origin = "recorded on " + m_recording->gpu + ", " + m_recording->date + ", driver " + m_recording->driver;
+    m_validation.origin =
+        "recorded on " + m_recording->gpu + ", " + m_recording->date + ", driver " + m_recording->driver;
     m_order.resize(m_recording->rows.size());
     m_validation.total = m_order.size();
     std::iota(m_order.begin(), m_order.end(), std::size_t{0});
@@ -170,10 +172,10 @@ Figure validation_figure(const Validation& validation, MeasuredQuantity quantity
     hi *= 1.6;
     figure.x.lo = figure.y.lo = lo;
     figure.x.hi = figure.y.hi = hi;
-    figure.series.push_back({"equal, and the band of ± 10 %", Role::limit, Series::Form::line, {{lo, lo, ""}, {hi, hi, ""}}});
+    figure.series.push_back(
+        {"equal, and the band of ± 10 %", Role::limit, Series::Form::line, {{lo, lo, ""}, {hi, hi, ""}}});
     for (double off : {1.1, 1 / 1.1})
-      figure.series.push_back(
-          {"", Role::note, Series::Form::line, {{lo, lo * off, ""}, {hi, hi * off, ""}}});
+      figure.series.push_back({"", Role::note, Series::Form::line, {{lo, lo * off, ""}, {hi, hi * off, ""}}});
   }
   figure.series.push_back(std::move(dots));
   return figure;

@@ -31,12 +31,12 @@ struct ValidatedValue {
 struct ValidatedRow {
   std::size_t index = 0;  // in the recording
   std::string algorithm, problem;
-  std::string refusal;    // why it could not be predicted
+  std::string refusal;  // why it could not be predicted
   std::array<ValidatedValue, kNumQuantities> values;
 };
 
 struct ErrorSummary {
-  int rows = 0;  // with an error that counts
+  int rows = 0;                            // with an error that counts
   double median = 0, mean = 0, worst = 0;  // of the absolute errors
 };
 

@@ -26,7 +26,7 @@ void table(const Ui& ui, ImDrawList* list, const Rect& area, const Comparison& c
   ImFont* font = ui.fonts.small;
   float y = area.y;
   draw_text(ui, list, ui.fonts.bold, area.x, y, area.w, c.text, comparison.algorithm);
-  y += ui.px(21);
+  y += ui.px(19);
   const float label_w = ui.px(92), error_w = ui.px(56);
   const float value_w = (area.w - label_w - error_w) / 2;
   const float x1 = area.x + label_w, x2 = x1 + value_w, x3 = x2 + value_w;
@@ -37,7 +37,7 @@ void table(const Ui& ui, ImDrawList* list, const Rect& area, const Comparison& c
   fill(list, {area.x, y, area.w, 1}, c.line);
   y += ui.px(3);
   for (const ComparisonRow& row : comparison.rows) {
-    const Rect line = {area.x, y, area.w, ui.px(19)};
+    const Rect line = {area.x, y, area.w, ui.px(18)};
     const auto cell = [&](float x, const kernels::Measured<double>& v) {
       draw_text(ui, list, font, x, y, value_w, v.value ? c.text : c.text_dim,
                 v.value ? value_text(row.kind, *v.value) : "–", Align::right);
@@ -54,7 +54,7 @@ void table(const Ui& ui, ImDrawList* list, const Rect& area, const Comparison& c
         tip += "\npredicted: " + grouped(std::llround(*row.predicted.value)) + " bytes";
       ImGui::SetTooltip("%s", tip.c_str());
     }
-    y += ui.px(19);
+    y += ui.px(18);
   }
 }
 
@@ -78,10 +78,10 @@ Request comparison_panel(const Ui& ui, const Rect& area, const Results& results,
   draw_text(ui, list, ui.fonts.bold, x, y, w, c.text, "Predicted and recorded");
   y += ui.px(20);
   draw_text(ui, list, ui.fonts.small, x, y, w, c.text_dim, describe(results.settings.problem));
-  y += ui.px(24);
+  y += ui.px(21);
   for (const Comparison& comparison : comparisons) {
     table(ui, list, {x, y, w, ui.px(180)}, comparison);
-    y += ui.px(42) + ui.px(19) * static_cast<float>(comparison.rows.size()) + ui.px(3);
+    y += ui.px(40) + ui.px(18) * static_cast<float>(comparison.rows.size()) + ui.px(3);
     ImGui::SetCursorScreenPos({x, y});
     ImGui::PushFont(ui.fonts.small);
     ImGui::PushTextWrapPos(area.w - ui.px(8));
@@ -94,7 +94,7 @@ Request comparison_panel(const Ui& ui, const Rect& area, const Results& results,
   }
   if (comparisons.size() == 2) {
     draw_text(ui, list, ui.fonts.bold, x, y, w, c.text, comparisons[0].algorithm + " ÷ " + comparisons[1].algorithm);
-    y += ui.px(21);
+    y += ui.px(19);
     const std::pair<const char*, std::size_t> ratios[] = {{"SM read", 0}, {"HBM read", 2}, {"time", 6}};
     float at = x;
     for (const auto& [name, row] : ratios) {
@@ -103,7 +103,7 @@ Request comparison_panel(const Ui& ui, const Rect& area, const Results& results,
                 times_text(comparisons[0], comparisons[1], row));
       at += w / 3;
     }
-    y += ui.px(46);
+    y += ui.px(42);
   }
   ImGui::SetCursorScreenPos({x, y});
   if (results.progress < 1) {

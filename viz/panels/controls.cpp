@@ -55,9 +55,9 @@ void number(const Ui& ui, const char* name, int& value, IntRange range, int snap
 }
 
 template <class Names>
-bool choice(const Ui& ui, const char* name, std::string& current, const Names& names) {
+bool choice(const Ui& ui, const char* name, std::string& current, const Names& names, bool half = false) {
   label(ui, name);
-  ImGui::SetNextItemWidth(-1);
+  if (!half) ImGui::SetNextItemWidth(-1);
   bool changed = false;
   if (ImGui::BeginCombo((std::string("##") + name).c_str(), current.c_str())) {
     for (const std::string& option : names)
@@ -78,7 +78,7 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
   AttentionProblem& p = s.problem;
 
   std::vector<std::string> names;
-  for (const Algorithm& algorithm : algorithms()) names.push_back(algorithm.name);
+  for (const Algorithm& algorithm : algorithms(p.pass)) names.push_back(algorithm.name);
   choice(ui, "left algorithm", s.algorithms[0], names);
   choice(ui, "right algorithm", s.algorithms[1], names);
   ImGui::Dummy({0, ui.px(2)});
@@ -105,9 +105,17 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
       });
   number(ui, "batch", p.batch, kBatchRange, 1, true);
 
-  std::string dtype = name_of(p.dtype);
-  if (choice(ui, "dtype", dtype, std::vector<std::string>{"fp32", "fp16", "bf16", "fp8"}))
-    p.dtype = dtype_from_name(dtype);
+  std::string pass = name_of(p.pass), dtype = name_of(p.dtype);
+  in_two_columns(
+      ui,
+      [&] {
+        if (choice(ui, "pass", pass, std::vector<std::string>{name_of(Pass::forward), name_of(Pass::backward)}, true))
+          p.pass = pass_from_name(pass);
+      },
+      [&] {
+        if (choice(ui, "dtype", dtype, std::vector<std::string>{"fp32", "fp16", "bf16", "fp8"}, true))
+          p.dtype = dtype_from_name(dtype);
+      });
   ImGui::Checkbox("causal mask", &p.causal);
   std::vector<std::string> gpus;
   for (const Machine& machine : machines) gpus.push_back(machine.name);

@@ -33,7 +33,7 @@ void help_panel(const Ui& ui, const Rect& window, AppState& state) {
     if (groups.empty() || groups.back() != info.group) groups.emplace_back(info.group);
   float lowest = top.y;
   float y = top.y, x = top.x;
-  const float longest = line_h * 16;  // of a column
+  const float longest = line_h * 19;  // of a column
   for (const std::string& group : groups) {
     float group_h = line_h * 1.4f;
     for (const CommandInfo& info : commands()) group_h += group == info.group ? line_h : 0;
@@ -74,8 +74,10 @@ void help_panel(const Ui& ui, const Rect& window, AppState& state) {
   ImGui::PushFont(ui.fonts.small);
   ImGui::PushTextWrapPos(w - ui.px(24));
   ImGui::TextUnformatted(
-      "The width of a link is its bandwidth, its fill is use. L2 shows the tiles it holds; full colour: written and not "
-      "yet in HBM. The timeline shows the use of HBM and L2, and why SM 0's CTAs spent their time; the wheel zooms, the "
+      "The width of a link is its bandwidth, its fill is use. L2 shows the tiles it holds; full colour: written and "
+      "not "
+      "yet in HBM. The timeline shows the use of HBM and L2, and why SM 0's CTAs spent their time; the wheel zooms, "
+      "the "
       "right button drags. Sizes are decimal: 1 MB is 1,000,000 bytes.");
   ImGui::PopTextWrapPos();
   ImGui::PopFont();

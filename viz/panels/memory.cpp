@@ -26,7 +26,7 @@ void memory_panel(const Ui& ui, const Rect& area, const MemoryCurve& curve, cons
     draw_text(ui, list, ui.fonts.small, right - 3 * n_w, y, n_w, c.text_dim, size_text(limit.bytes), Align::right);
     for (std::size_t side = 0; side < 2; ++side) {
       const int n = limit.largest[side];
-      const std::string text = (limit.fits_more[side] ? "≥ " : "") + grouped(n);
+      const std::string text = (n >= kMaxSeqlen ? "≥ " : "") + grouped(n);
       draw_text(ui, list, ui.fonts.small, right - (side == 0 ? 2 : 1) * n_w, y, n_w, c.text, text, Align::right);
     }
     y += ui.px(18);

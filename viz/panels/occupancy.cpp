@@ -13,11 +13,11 @@ float kernel(const Ui& ui, ImDrawList* list, const Rect& inner, float y, const O
   const Palette& c = *ui.colors;
   const float x = inner.x, w = inner.w;
   const float name = draw_text(ui, list, ui.fonts.bold, x, y, w, c.text, row.kernel);
-  const std::string answer = row.ctas_per_sm == 0 ? "does not fit on an SM"
-                                                  : std::to_string(row.ctas_per_sm) +
-                                                        (row.ctas_per_sm == 1 ? " CTA an SM, " : " CTAs an SM, ") +
-                                                        std::to_string(row.warps_per_sm) + " of " +
-                                                        std::to_string(row.most_warps) + " warps";
+  const std::string answer =
+      row.ctas_per_sm == 0
+          ? "does not fit on an SM"
+          : std::to_string(row.ctas_per_sm) + (row.ctas_per_sm == 1 ? " CTA an SM, " : " CTAs an SM, ") +
+                std::to_string(row.warps_per_sm) + " of " + std::to_string(row.most_warps) + " warps";
   draw_text(ui, list, ui.fonts.body, x + name + ui.px(10), y, w - name - ui.px(10),
             row.ctas_per_sm == 0 ? c.warning : c.text, answer, Align::right);
   y += ui.px(22);

@@ -66,8 +66,7 @@ void score_cells(const Ui& ui, ImDrawList* list, const Rect& area, SoftmaxChoice
       const float height = (bars_h - ui.px(24)) * static_cast<float>(std::clamp(weight, 0.0, 1.0));
       if (tile < done) {
         fill(list, {bar_x, base - height, bar_w, height}, c.of(Tensor::P), ui.px(2));
-        draw_text(ui, list, ui.fonts.small, x, base - height - ui.px(17), w, c.text, value_text(weight),
-                  Align::center);
+        draw_text(ui, list, ui.fonts.small, x, base - height - ui.px(17), w, c.text, value_text(weight), Align::center);
       }
       ImGui::SetCursorScreenPos({x + ui.px(7), base + ui.px(3)});
       ImGui::SetNextItemWidth(w - ui.px(14));
@@ -79,8 +78,8 @@ void score_cells(const Ui& ui, ImDrawList* list, const Rect& area, SoftmaxChoice
         choice.scores[key] = masked ? 0 : -std::numeric_limits<double>::infinity();
       if (ImGui::IsItemHovered())
         ImGui::SetTooltip("score of key %d: drag, or double-click and type; right click masks it", k + 1);
-      draw_text(ui, list, ui.fonts.small, x, base + ui.px(26), w, c.text_dim,
-                "v = " + value_text(steps.values[key]), Align::center);
+      draw_text(ui, list, ui.fonts.small, x, base + ui.px(26), w, c.text_dim, "v = " + value_text(steps.values[key]),
+                Align::center);
     }
   }
   ImGui::PopFont();
@@ -108,7 +107,9 @@ void equations(const Ui& ui, ImDrawList* list, const Rect& area, const SoftmaxCh
   const std::string r = value_text(s.rescale);
   line("m", "max(m, largest score of the tile)", value_text(s.m_before) + " → " + value_text(s.m));
   line("rescale", "exp(m before − m)",
-       r + (s.m_before == s.m ? "   the maximum stands: nothing to mend" : grew && std::isfinite(s.m_before) ? "   what was summed was too large" : ""));
+       r + (s.m_before == s.m                   ? "   the maximum stands: nothing to mend"
+            : grew && std::isfinite(s.m_before) ? "   what was summed was too large"
+                                                : ""));
   const double added_l = s.l - s.rescale * s.l_before, added_acc = s.acc - s.rescale * s.acc_before;
   line("l", "rescale · l + Σ exp(s − m)",
        r + " · " + value_text(s.l_before) + " + " + value_text(added_l) + " = " + value_text(s.l));
@@ -132,8 +133,9 @@ void table(const Ui& ui, ImDrawList* list, const Rect& area, const SoftmaxChoice
     const SoftmaxStep& s = steps.steps[n];
     const bool done = static_cast<int>(n) < choice.tiles, last = static_cast<int>(n) + 1 == choice.tiles;
     if (last) fill(list, {area.x - ui.px(4), y, area.w + ui.px(4), row_h}, c.grip, ui.px(2));
-    const std::string cells[] = {std::to_string(s.first + 1) + (s.last - s.first > 1 ? "–" + std::to_string(s.last) : ""),
-                                 value_text(s.m), value_text(s.rescale), value_text(s.l), value_text(s.acc)};
+    const std::string cells[] = {
+        std::to_string(s.first + 1) + (s.last - s.first > 1 ? "–" + std::to_string(s.last) : ""), value_text(s.m),
+        value_text(s.rescale), value_text(s.l), value_text(s.acc)};
     for (int k = 0; k < 5; ++k)
       if (done || k == 0)
         draw_text(ui, list, ui.fonts.small, area.x + static_cast<float>(k) * w, y, w - ui.px(6),
@@ -163,8 +165,8 @@ void naive(const Ui& ui, ImDrawList* list, const Rect& area, SoftmaxChoice& choi
     draw_text(ui, list, ui.fonts.small, area.x + static_cast<float>(n) * w, y, w - ui.px(4), c.text_dim, heads[n],
               Align::right);
   y += ui.px(18);
-  const float row_h = std::clamp((area.bottom() - ui.px(22) - y) / static_cast<float>(choice.scores.size()), ui.px(11),
-                                 ui.px(17));
+  const float row_h =
+      std::clamp((area.bottom() - ui.px(22) - y) / static_cast<float>(choice.scores.size()), ui.px(11), ui.px(17));
   for (std::size_t k = 0; k < choice.scores.size() && y + row_h <= area.bottom() - ui.px(18); ++k) {
     const double values[] = {choice.scores[k], steps.naive_exp[k], steps.naive_sum[k]};
     for (int n = 0; n < 3; ++n) {

@@ -35,8 +35,8 @@ void source_panel(const Ui& ui, const Rect& area, const SourceFile& file, const 
     const std::string& text = file.lines[static_cast<std::size_t>(n)];
     const std::size_t begin = text.find_first_not_of(' ');
     const bool comment = begin != std::string::npos && text.compare(begin, 2, "//") == 0;
-    draw_text(ui, list, ui.fonts.mono, body.x + number_w, y, body.w - number_w, !in_kernel || comment ? c.text_dim : c.text,
-              text);
+    draw_text(ui, list, ui.fonts.mono, body.x + number_w, y, body.w - number_w,
+              !in_kernel || comment ? c.text_dim : c.text, text);
   }
   list->PopClipRect();
   end_panel();

@@ -30,7 +30,7 @@ struct MapLayout {
 MapLayout map_layout(const Ui& ui, const StageTrace& trace, const std::vector<Tensor>& order, float x, float width,
                      float height) {
   const TileGrid& scores = trace.score_grid();
-  const float gap = ui.px(order.size() > 9 ? 10 : 17), statistic = ui.px(3);
+  const float gap = ui.px(17), statistic = ui.px(3);
   const AttentionProblem& problem = trace.schedule().problem();
   // Elements decide the width, so that d = 64 beside Bc = 64 is as wide as a tile of S.
   const auto tiles_across = [&](Tensor tensor) {
@@ -176,7 +176,7 @@ class StageDrawing {
         draw_tile_map(m_ui, m_list, {column.x, m_maps_top, column.w, height_of(*map)}, *map, MapView::state,
                       std::string(m_name) + name_of(column.tensor));
         tile_tip({column.x, m_maps_top, column.w, height_of(*map)}, *map);
-      } else if (is_score && !ghost_drawn) {
+      } else if (is_score && !ghost_drawn && m_trace.scores_stay_on_chip()) {
         ghost_drawn = true;
         draw_scores_on_chip(column);
       }
@@ -192,11 +192,12 @@ class StageDrawing {
     };
     const int row = cell_at(area.y, area.h, mouse.y, map.down), col = cell_at(area.x, area.w, mouse.x, map.across);
     const TileCell& cell = map.at(row, col);
-    static const char* states[] = {"not used yet", "on its way to an SM", "used", "on its way from an SM", "written",
-                                   "never used: the mask leaves nothing of it"};
+    static const char* states[] = {"not used yet", "on its way to an SM",
+                                   "used",         "on its way from an SM",
+                                   "written",      "never used: the mask leaves nothing of it"};
     std::string text = std::string(name_of(map.tensor)) + "[" + std::to_string(row) +
-                       (map.across > 1 ? "," + std::to_string(col) : "") + "]: " +
-                       states[static_cast<std::size_t>(cell.state)];
+                       (map.across > 1 ? "," + std::to_string(col) : "") +
+                       "]: " + states[static_cast<std::size_t>(cell.state)];
     if (cell.in_l2) text += cell.dirty ? ", in L2, not yet in HBM" : ", in L2";
     ImGui::SetTooltip("%s", text.c_str());
   }
@@ -219,7 +220,7 @@ class StageDrawing {
     for (const MapColumn& other : m_layout.columns)
       if (is_score_shaped(other.tensor) && other.tensor != column.tensor && !second && !map_of(other.tensor))
         second = &other;
-    if (second && roomy) {
+    if (second && second->tensor == Tensor::P && roomy) {
       const float y = m_maps_top + area.h / 2 - px(17);
       text(m_ui.fonts.small, second->x, y, second->w, m_c.text_dim, "no S or P", Align::center);
       text(m_ui.fonts.small, second->x, y + px(16), second->w, m_c.text_dim, "in HBM", Align::center);
@@ -341,8 +342,8 @@ class StageDrawing {
     const float cell_w = area.w / static_cast<float>(across), cell_h = area.h / static_cast<float>(down);
     const float gap = std::max(1.0f, px(2));
     for (int sm = 0; sm < num_sms; ++sm) {
-      const Rect cell = {area.x + static_cast<float>(sm % across) * cell_w, area.y + static_cast<float>(sm / across) * cell_h,
-                         cell_w - gap, cell_h - gap};
+      const Rect cell = {area.x + static_cast<float>(sm % across) * cell_w,
+                         area.y + static_cast<float>(sm / across) * cell_h, cell_w - gap, cell_h - gap};
       fill(m_list, cell, m_c.of(Reason::idle));
       for (int slot = 0; slot < m_scene.slots_per_sm; ++slot) {
         const SlotCell& now = m_scene.slots[static_cast<std::size_t>(sm * m_scene.slots_per_sm + slot)];
@@ -447,6 +448,10 @@ class StageDrawing {
     for (const HeldTile& tile : cta.tiles) {
       if (!tile.in_registers) continue;
       const float tile_w = std::max(px(28), text_width(m_ui.fonts.small, tile.name) + px(8));
+      if (at > x + px(44) && at + tile_w > x + w) {
+        at = x + px(44);
+        y += px(26);
+      }
       held_tile({at, y - px(2), tile_w, px(22)}, tile);
       at += tile_w + px(6);
     }

@@ -30,8 +30,7 @@ Request sweep_panel(const Ui& ui, const Rect& area, AppState& state, const Figur
   choose(ui, "show", sweep_shows(), state.sweep.show);
   const float top = ImGui::GetCursorScreenPos().y + ui.px(4);
   const float bar_h = progress < 1 ? ui.px(28) : 0;
-  draw_figure(ui, list,
-              {area.x + ui.px(12), top, area.w - ui.px(24), area.bottom() - top - ui.px(10) - bar_h}, figure);
+  draw_figure(ui, list, {area.x + ui.px(12), top, area.w - ui.px(24), area.bottom() - top - ui.px(10) - bar_h}, figure);
   if (progress < 1) {
     ImGui::SetCursorScreenPos({area.x + ui.px(12), area.bottom() - ui.px(30)});
     ImGui::ProgressBar(static_cast<float>(progress), {area.w - ui.px(100), ui.px(20)}, "simulating");

@@ -248,7 +248,8 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
     for (const SlotTrack& track : stage->tracks())
       if (track.sm == 0) slots.push_back(&track);
     const float slots_top = top + 2 * link_h + 3;
-    const float slot_h = (half - ui.px(4) - 2 * link_h - 3) / static_cast<float>(std::max<std::size_t>(1, slots.size()));
+    const float slot_h =
+        (half - ui.px(4) - 2 * link_h - 3) / static_cast<float>(std::max<std::size_t>(1, slots.size()));
     for (std::size_t n = 0; n < slots.size(); ++n) {
       const float y = slots_top + static_cast<float>(n) * slot_h, h = std::max(1.0f, slot_h - 1);
       slot_row(ui, list, window, y, h, *stage, *slots[n]);

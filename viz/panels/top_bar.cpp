@@ -55,9 +55,10 @@ std::optional<Action> top_bar_panel(const Ui& ui, const Rect& area, const AppSta
   const struct {
     const char* label;
     Command command;
-  } buttons[] = {{"?", Command::toggle_help},     {"Theme", Command::toggle_theme}, {"Projector", Command::toggle_projector},
-                 {"Copy", Command::copy_state},   {"Save", Command::save_picture},  {"Redo", Command::redo},
-                 {"Undo", Command::undo}};
+  } buttons[] = {
+      {"?", Command::toggle_help},   {"Theme", Command::toggle_theme}, {"Projector", Command::toggle_projector},
+      {"Copy", Command::copy_state}, {"Save", Command::save_picture},  {"Redo", Command::redo},
+      {"Undo", Command::undo}};
   float right = area.right() - ui.px(8);
   ImGui::PushFont(ui.fonts.small);
   for (const auto& button : buttons) {

@@ -49,8 +49,8 @@ float summaries(const Ui& ui, ImDrawList* list, const Rect& area, int& chosen, c
                                  s.rows ? three_digits(100 * s.mean) + " %" : "–",
                                  s.rows ? three_digits(100 * s.worst) + " %" : "–"};
     for (int n = 0; n < 4; ++n)
-      draw_text(ui, list, ui.fonts.body, row.x + label_w + static_cast<float>(n) * w, y + ui.px(1), w - ui.px(8), c.text,
-                cells[n], Align::right);
+      draw_text(ui, list, ui.fonts.body, row.x + label_w + static_cast<float>(n) * w, y + ui.px(1), w - ui.px(8),
+                c.text, cells[n], Align::right);
     y += ui.px(21);
   }
   return y + ui.px(4);
@@ -100,8 +100,7 @@ ValidateAnswer validate_panel(const Ui& ui, const Rect& area, AppState& state, c
               right.y + ui.px(10), n == 2 ? error_w : value_w, c.text_dim, heads[n], Align::right);
   end_panel();
 
-  list = begin_scrolling_panel(ui, "validate rows",
-                               {right.x, right.y + ui.px(34), right.w, right.h - ui.px(34)});
+  list = begin_scrolling_panel(ui, "validate rows", {right.x, right.y + ui.px(34), right.w, right.h - ui.px(34)});
   y = ImGui::GetCursorScreenPos().y;
   const float row_h = ui.px(20);
   for (std::size_t place : by_error(validation, quantity)) {
@@ -112,9 +111,10 @@ ValidateAnswer validate_panel(const Ui& ui, const Rect& area, AppState& state, c
     const bool hovered = ImGui::IsItemHovered();
     if (hovered) {
       fill(list, {x - ui.px(4), y, w + ui.px(8), row_h}, c.grip, ui.px(3));
-      ImGui::SetTooltip("%s: %s\n%s%s", row.algorithm.c_str(), row.problem.c_str(),
-                        row.refusal.empty() ? "click: explore it" : row.refusal.c_str(),
-                        value.measured.value ? "" : ("\nmeasured: unavailable (" + value.measured.reason + ")").c_str());
+      ImGui::SetTooltip(
+          "%s: %s\n%s%s", row.algorithm.c_str(), row.problem.c_str(),
+          row.refusal.empty() ? "click: explore it" : row.refusal.c_str(),
+          value.measured.value ? "" : ("\nmeasured: unavailable (" + value.measured.reason + ")").c_str());
     }
     const float name_w = ui.px(122);
     draw_text(ui, list, ui.fonts.small, x, y + ui.px(2), name_w, c.text, row.algorithm);
@@ -127,8 +127,8 @@ ValidateAnswer validate_panel(const Ui& ui, const Rect& area, AppState& state, c
                 value_text(quantity, value.predicted), Align::right);
       draw_text(ui, list, ui.fonts.small, right_edge - error_w - value_w, y + ui.px(2), value_w, ink,
                 value.measured.value ? value_text(quantity, *value.measured.value) : "–", Align::right);
-      draw_text(ui, list, ui.fonts.small, right_edge - error_w, y + ui.px(2), error_w, ink,
-                error_text(value.error()), Align::right);
+      draw_text(ui, list, ui.fonts.small, right_edge - error_w, y + ui.px(2), error_w, ink, error_text(value.error()),
+                Align::right);
     } else {
       draw_text(ui, list, ui.fonts.small, right_edge - error_w - 2 * value_w, y + ui.px(2), 2 * value_w + error_w,
                 c.text_dim, "not predicted", Align::right);

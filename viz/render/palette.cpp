@@ -25,16 +25,16 @@ double lightness(Color color) {
 
 namespace {
 
-/// Tensors that the lists below do not name: a gradient has its tensor's colour, half-way to the ink; others are grey.
+/// Tensors that the lists below do not name: a gradient has the colour of its tensor, statistics that of LSE.
 Palette complete(Palette p) {
   for (int t = 0; t < kNumTensors; ++t) {
     Color& color = p.tensors[static_cast<std::size_t>(t)];
     if (color != 0) continue;
     const std::string name = name_of(static_cast<Tensor>(t));
-    color = p.text_dim;
+    color = p.of(Tensor::LSE);
     for (int base = 0; base < t; ++base)
       if (name == std::string("d") + name_of(static_cast<Tensor>(base)))
-        color = mixed(p.tensors[static_cast<std::size_t>(base)], p.text, 0.55);
+        color = p.tensors[static_cast<std::size_t>(base)];
   }
   return p;
 }
@@ -42,7 +42,8 @@ Palette complete(Palette p) {
 }  // namespace
 
 const Palette& palette(Theme theme) {
-  // Tensors in the order Q K V S P O LSE M L dO dQ dK dV dP dS D: a gradient has the colour of its tensor. Reasons in the order hbm l2 smem tensor fma exp barrier launch idle.
+  // Tensors in the order Q K V S P O LSE M L, the rest by complete(); reasons in the order hbm l2 smem tensor fma exp
+  // barrier launch idle.
   static const Palette light = {rgb(0xE9ECF0),
                                 rgb(0xF7F8FA),
                                 rgb(0xFFFFFF),
@@ -56,9 +57,7 @@ const Palette& palette(Theme theme) {
                                 rgb(0x5B3A8C),
                                 rgb(0x00838F),
                                 {rgb(0x00559F), rgb(0xBE3F16), rgb(0x068D6F), rgb(0xEA8815), rgb(0xDFCE3F),
-                                 rgb(0xD163B9), rgb(0x363C43), rgb(0x363C43), rgb(0x363C43), rgb(0xD163B9),
-                                 rgb(0x00559F), rgb(0xBE3F16), rgb(0x068D6F), rgb(0xDFCE3F), rgb(0xEA8815),
-                                 rgb(0x363C43)},
+                                 rgb(0xD163B9), rgb(0x363C43), rgb(0x363C43), rgb(0x363C43)},
                                 {rgb(0xB30D35), rgb(0x776F58), rgb(0x8F74D2), rgb(0xAAE8C1), rgb(0x7FCA59),
                                  rgb(0x00A5BD), rgb(0x9EA7B0), rgb(0xC3C8CF), rgb(0xE8EBEF)}};
   static const Palette dark = {rgb(0x0D1014),
@@ -74,9 +73,7 @@ const Palette& palette(Theme theme) {
                                rgb(0xA483EE),
                                rgb(0x4DD0E1),
                                {rgb(0x007AD1), rgb(0xF06031), rgb(0x07B992), rgb(0xFFB872), rgb(0xF1F096),
-                                rgb(0xE99CE0), rgb(0xF2F7FC), rgb(0xF2F7FC), rgb(0xF2F7FC), rgb(0xE99CE0),
-                                rgb(0x007AD1), rgb(0xF06031), rgb(0x07B992), rgb(0xF1F096), rgb(0xFFB872),
-                                rgb(0xF2F7FC)},
+                                rgb(0xE99CE0), rgb(0xF2F7FC), rgb(0xF2F7FC), rgb(0xF2F7FC)},
                                {rgb(0xDC2D4B), rgb(0x989078), rgb(0xAD93E3), rgb(0xC5F0D0), rgb(0x9AE174),
                                 rgb(0x16CBE2), rgb(0x5C646D), rgb(0x454A4F), rgb(0x2E3133)}};
   // The safe ones keep at least 25 units of CIE Lab between any two tensors and 11 between any two reasons for normal,
@@ -96,7 +93,7 @@ const Palette& palette(Theme theme) {
                                      {rgb(0x283E73), rgb(0xC30E00), rgb(0x00936C), rgb(0xE0B707), rgb(0xC9E890),
                                       rgb(0xF95CEF), rgb(0x363C43), rgb(0x363C43), rgb(0x363C43)},
                                      {rgb(0x971348), rgb(0x5E6900), rgb(0xB747D4), rgb(0xC2E4B5), rgb(0x8CBCE8),
-                                      rgb(0x0090B8), rgb(0xA2AAB2), rgb(0xC9CCD0), rgb(0xF1F3F6)}};
+                                      rgb(0x0F9BBF), rgb(0xA2AAB2), rgb(0xC9CCD0), rgb(0xF1F3F6)}};
   static const Palette dark_safe = {rgb(0x0D1014),
                                     rgb(0x171B21),
                                     rgb(0x1E232B),

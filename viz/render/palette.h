@@ -34,7 +34,7 @@ struct Palette {
   Color text, text_dim, line, grip;  // line: frames and rules; grip: controls
   Color accent;                      // where the clock stands, what is selected
   Color good, warning;
-  Color left, right;                 // the two algorithms where both stand in one plot
+  Color left, right;  // the two algorithms where both stand in one plot
   std::array<Color, kNumTensors> tensors;
   std::array<Color, kNumReasons> reasons;
 

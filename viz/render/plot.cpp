@@ -33,8 +33,7 @@ class FigureDrawing {
     m_plot = {m_area.x + left, y + px(20), m_area.w - left - px(12), m_area.bottom() - y - bottom - px(20)};
     if (m_plot.w < px(30) || m_plot.h < px(30)) return {};
     text(m_ui.fonts.small, m_area.x, y, m_area.w, m_c.text_dim, m_figure.y.label);
-    if (note_h > 0)
-      text(m_ui.fonts.small, m_area.x, m_area.bottom() - px(16), m_area.w, m_c.text_dim, m_figure.note);
+    if (note_h > 0) text(m_ui.fonts.small, m_area.x, m_area.bottom() - px(16), m_area.w, m_c.text_dim, m_figure.note);
     axes(marks);
     const ImVec2 from = {m_plot.x, m_plot.y}, to = {m_plot.right(), m_plot.bottom()};
     m_list->PushClipRect({from.x - px(7), from.y - px(7)}, {to.x + px(7), to.y + px(7)}, true);
@@ -143,10 +142,8 @@ class FigureDrawing {
     const float r = px(open ? 6.5f : 4.5f) * grown;
     if (series.role == Role::left && open) m_list->AddCircle(p, r, color, 0, px(2));
     if (series.role == Role::left && !open) m_list->AddCircleFilled(p, r, color);
-    if (series.role != Role::left && open)
-      m_list->AddRect({p.x - r, p.y - r}, {p.x + r, p.y + r}, color, 0, 0, px(2));
-    if (series.role != Role::left && !open)
-      m_list->AddRectFilled({p.x - r, p.y - r}, {p.x + r, p.y + r}, color);
+    if (series.role != Role::left && open) m_list->AddRect({p.x - r, p.y - r}, {p.x + r, p.y + r}, color, 0, 0, px(2));
+    if (series.role != Role::left && !open) m_list->AddRectFilled({p.x - r, p.y - r}, {p.x + r, p.y + r}, color);
   }
 
   void guide_line(const Guide& guide) {
@@ -196,8 +193,10 @@ class FigureDrawing {
       } else {
         const float y = y_of(guide.at);
         if (!std::isfinite(y)) continue;
-        places = {{m_plot.x + px(6), y - h - 1, w, h}, {m_plot.x + px(6), y + px(1), w, h},
-                  {m_plot.right() - w - px(4), y - h - 1, w, h}, {m_plot.right() - w - px(4), y + px(1), w, h}};
+        places = {{m_plot.x + px(6), y - h - 1, w, h},
+                  {m_plot.x + px(6), y + px(1), w, h},
+                  {m_plot.right() - w - px(4), y - h - 1, w, h},
+                  {m_plot.right() - w - px(4), y + px(1), w, h}};
       }
       const auto place = std::find_if(places.begin(), places.end(), is_free);
       if (place == places.end()) continue;

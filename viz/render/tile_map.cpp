@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace flashscope::viz {
 namespace {
@@ -32,7 +33,7 @@ void draw_as_texture(const Ui& ui, ImDrawList* list, const Rect& area, const Til
                      const std::string& name) {
   // A texel a tile, but no more than two texels a pixel: beyond that a texel stands for the tile in its middle.
   const auto stride = [](int tiles, float pixels) {
-    return std::max(1, static_cast<int>(static_cast<float>(tiles) / (2 * std::max(1.0f, pixels))));
+    return std::max(1, static_cast<int>(std::ceil(static_cast<float>(tiles) / (2 * std::max(1.0f, pixels)))));
   };
   const int step_x = stride(map.across, area.w), step_y = stride(map.down, area.h);
   const int across = (map.across + step_x - 1) / step_x, down = (map.down + step_y - 1) / step_y;
@@ -51,8 +52,8 @@ void draw_as_texture(const Ui& ui, ImDrawList* list, const Rect& area, const Til
   pixels.reserve(static_cast<std::size_t>(across) * down);
   for (int row = 0; row < down; ++row)
     for (int col = 0; col < across; ++col) {
-      const TileCell& cell =
-          map.at(std::min(map.down - 1, row * step_y + step_y / 2), std::min(map.across - 1, col * step_x + step_x / 2));
+      const TileCell& cell = map.at(std::min(map.down - 1, row * step_y + step_y / 2),
+                                    std::min(map.across - 1, col * step_x + step_x / 2));
       pixels.push_back(colors[static_cast<std::size_t>(cell.state) * 4 + cell.in_l2 + 2 * cell.dirty]);
     }
   const ImTextureID texture = ui.textures->upload(name, across, down, pixels);

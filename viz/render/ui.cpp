@@ -11,11 +11,17 @@ bool exists(const std::string& path) { return std::ifstream(path).good(); }
 
 /// The first of the names that a known font folder has; "" when none.
 std::string find_font(std::initializer_list<const char*> names) {
-  static const char* folders[] = {
-      "/usr/share/fonts/opentype/inter/",    "/usr/share/fonts/inter/",         "/usr/share/fonts/truetype/inter/",
-      "/usr/share/fonts/truetype/jetbrains-mono/", "/usr/share/fonts/truetype/dejavu/",   "/usr/share/fonts/dejavu/",        "/usr/share/fonts/TTF/",
-      "/usr/share/fonts/dejavu-sans-fonts/", "/usr/share/fonts/truetype/noto/", "/Library/Fonts/",
-      "/System/Library/Fonts/Supplemental/"};
+  static const char* folders[] = {"/usr/share/fonts/opentype/inter/",
+                                  "/usr/share/fonts/inter/",
+                                  "/usr/share/fonts/truetype/inter/",
+                                  "/usr/share/fonts/truetype/jetbrains-mono/",
+                                  "/usr/share/fonts/truetype/dejavu/",
+                                  "/usr/share/fonts/dejavu/",
+                                  "/usr/share/fonts/TTF/",
+                                  "/usr/share/fonts/dejavu-sans-fonts/",
+                                  "/usr/share/fonts/truetype/noto/",
+                                  "/Library/Fonts/",
+                                  "/System/Library/Fonts/Supplemental/"};
   for (const char* name : names)
     for (const char* folder : folders)
       if (exists(std::string(folder) + name)) return std::string(folder) + name;
@@ -159,8 +165,8 @@ ImDrawList* begin_scrolling_panel(const Ui&, const char* name, const Rect& rect)
   ImGui::SetNextWindowSize({rect.w, rect.h});
   ImGui::Begin(name, nullptr,
                ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoCollapse |
-                   ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
-                   ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoNav);
+                   ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoBringToFrontOnFocus |
+                   ImGuiWindowFlags_NoNav);
   return ImGui::GetWindowDrawList();
 }
 
