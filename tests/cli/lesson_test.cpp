@@ -58,7 +58,7 @@ TEST_CASE("a lecturer's own folder: run grades, export writes, faults name file 
   write_file(folder / "bad.md", kFront + "## S\n{{ r.x }}\n");
   result = run_here({"lesson", "check", "--lessons", dir});
   CHECK(result.code == 3);
-  CHECK(contains(result.err, "bad.md:8: in 'r.x'"));
+  CHECK(contains(result.err, "bad.md:8: 'r' is not one of the runs"));
   CHECK(contains(result.err, "in 1 of 2 lessons"));
   CHECK(run_here({"lesson", "run", "bad", "--answers", folder / "a.json", "--lessons", dir}).code == 3);
 }

@@ -163,7 +163,7 @@ TEST_CASE("every command has help with an example, and help names only what is t
     CHECK(help.err.empty());
     CHECK(contains(help.out, std::string("  flashscope ") + command.name));
   }
-  for (const char* absent : {"calibrate", "lesson", "render", "bench"}) {
+  for (const char* absent : {"calibrate", "render"}) {
     CHECK_FALSE(contains(top.out, absent));
     CHECK_FALSE(contains(run_here({"simulate", "--help"}).out, absent));
   }
