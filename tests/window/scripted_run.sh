@@ -7,12 +7,10 @@ for tool in Xvfb xdotool; do
   command -v $tool >/dev/null || { echo "skipped: $tool is not installed"; exit 77; }
 done
 folder=$(mktemp -d)
-display=
-for number in $(seq 90 130); do
-  [ -e /tmp/.X$number-lock ] || { display=:$number; break; }
-done
-Xvfb "$display" -screen 0 1280x800x24 >"$folder/xvfb.log" 2>&1 &
+Xvfb -displayfd 3 -screen 0 1280x800x24 3>"$folder/display" >"$folder/xvfb.log" 2>&1 &  # it picks a free number
 xvfb=$!
+for _ in $(seq 100); do [ -s "$folder/display" ] && break; sleep 0.1; done
+display=:$(cat "$folder/display")
 window=
 trap 'kill $window $xvfb 2>/dev/null; rm -rf "$folder"' EXIT
 export DISPLAY=$display HOME=$folder/home XDG_CONFIG_HOME=$folder/config
