@@ -14,13 +14,13 @@ template <class T>
 struct GlobalTile {
   Tensor tensor;
   T* base;  // of the whole tensor
-  int head, tensor_rows, tensor_cols;
+  int head, tensor_rows, row_elements;  // row_elements: from one row to the next, in elements
   Range rows, cols;
 
   __device__ int num_rows() const { return rows.end - rows.begin; }
   __device__ int num_cols() const { return cols.end - cols.begin; }
   __device__ std::int64_t first() const {
-    return (static_cast<std::int64_t>(head) * tensor_rows + rows.begin) * tensor_cols + cols.begin;
+    return (static_cast<std::int64_t>(head) * tensor_rows + rows.begin) * row_elements + cols.begin;
   }
   __device__ std::int64_t bytes() const { return static_cast<std::int64_t>(num_rows()) * num_cols() * sizeof(T); }
 };

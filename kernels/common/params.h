@@ -9,7 +9,7 @@ struct KernelParams {
   const void* k = nullptr;  // (batch · kv_heads, seqlen_k, head_dim)
   const void* v = nullptr;  // like k
   void* o = nullptr;        // like q
-  void* s = nullptr;        // (batch · heads, seqlen_q, seqlen_k), three-pass rungs
+  void* s = nullptr;        // (batch · heads, seqlen_q, score_pitch(seqlen_k)), three-pass rungs
   void* p = nullptr;        // like s
   float* lse = nullptr;     // (batch · heads, seqlen_q)
   float* m = nullptr;       // like lse, flash_v1

@@ -87,7 +87,7 @@ __device__ __forceinline__ int opaque(int x) {
 template <class T>
 __device__ __forceinline__ bool copies_vectors(const GlobalTile<T>& t) {
   constexpr std::int64_t e = sizeof(T);
-  return copy_width(e * t.first(), e * t.tensor_cols, e * t.num_cols(), e) == kVectorBytes;
+  return copy_width(e * t.first(), e * t.row_elements, e * t.num_cols(), e) == kVectorBytes;
 }
 
 /// A thread's place in the row-major walk over a tile: it starts at its own vector and steps by the vectors of the CTA.
@@ -118,7 +118,7 @@ __device__ __forceinline__ void copy_in(float* smem, int pitch, const GlobalTile
     Pack<T, kVec> packs[kBatch];
 #pragma unroll
     for (int n = 0; n < kBatch; ++n, from.advance())
-      if (from.row < rows) packs[n] = load_cg<T, kVec>(source + (from.row * t.tensor_cols + from.col));
+      if (from.row < rows) packs[n] = load_cg<T, kVec>(source + (from.row * t.row_elements + from.col));
 #pragma unroll
     for (int n = 0; n < kBatch; ++n, to.advance()) {
       if (to.row >= rows) continue;
@@ -165,7 +165,7 @@ __device__ __forceinline__ void copy_out(const float* smem, int pitch, const Glo
     Pack<T, kVec> pack;
 #pragma unroll
     for (int x = 0; x < kVec; ++x) pack.values[x] = narrow<T>(smem[at.row * pitch + at.col + x]);
-    store_pack(target + (at.row * t.tensor_cols + at.col), pack);
+    store_pack(target + (at.row * t.row_elements + at.col), pack);
   }
 }
 
@@ -357,7 +357,7 @@ struct CtaPlace {
     return {tensor, static_cast<T*>(const_cast<void*>(base)), of_head, length, p.head_dim, rows, dims()};
   }
   __device__ GlobalTile<T> square(Tensor tensor, void* base, Range rows, Range keys) const {
-    return {tensor, static_cast<T*>(base), head, p.mask.seqlen_q, p.mask.seqlen_k, rows, keys};
+    return {tensor, static_cast<T*>(base), head, p.mask.seqlen_q, score_pitch(p.mask.seqlen_k, sizeof(T)), rows, keys};
   }
   __device__ GlobalTile<float> statistic(Tensor tensor, float* base, Range rows) const {
     return {tensor, base, head, p.mask.seqlen_q, 1, rows, {0, 1}};

@@ -8,7 +8,7 @@
 // Q or P is one element for all lanes (a sector a request); a column of K is 32 elements in 32 rows (32 sectors for 32
 // elements, most of each thrown away); a row of V is 32 neighbours (as good as it gets).
 //
-// Loads bypass L1 (ld.global.cg), which would otherwise hide some of this: what is counted is what was asked for.
+// Loads and stores bypass L1 (.cg), which would otherwise hide some of this: what is counted is what was asked for.
 // Rung 02 brings each tile on chip once and serves all of a CTA's threads from there.
 #include "kernels/common/tile.cuh"
 #include "kernels/forward/rungs.h"
@@ -22,6 +22,12 @@ constexpr int kPatch = 32;  // patch_tile() in sim/schedule/algorithms.cpp
 template <class T>
 __device__ __forceinline__ float element(const T* at) {
   return widen(load_cg<T, 1>(at).values[0]);
+}
+
+/// Rounded to the storage dtype and stored past L1, as it was loaded.
+template <class T>
+__device__ __forceinline__ void store_element(T* at, float x) {
+  store_pack(at, Pack<T, 1>{narrow<T>(x)});
 }
 
 /// Pass 1: S = softmax_scale · Q Kᵀ. One thread a score.
@@ -46,8 +52,8 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_s
   for (int c = 0; c < p.head_dim; ++c)
     sum = fmaf(element(q.base + q.first() + c), element(k.base + k.first() + c), sum);
   const float score = is_kept(p.mask, row, key) ? sum * p.softmax_scale : -INFINITY;
-  s.base[s.first() + static_cast<std::int64_t>(row - rows.begin) * s.tensor_cols + (key - keys.begin)] =
-      narrow<T>(score);
+  T* const s_row = s.base + s.first() + static_cast<std::int64_t>(row - rows.begin) * s.row_elements;
+  store_element(s_row + (key - keys.begin), score);
 }
 
 /// One value of each lane combined over the warp; every lane has the result.
@@ -85,9 +91,9 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_s
   const float inverse = row_sum > 0 ? 1 / row_sum : 0;  // a row that sees no key: P = 0, LSE = -inf
 #pragma unroll 4
   for (int key = lane; key < keys.end; key += kWarpSize)
-    weights[key] = narrow<T>(exp_of(element(s + key) - base) * inverse);
+    store_element(weights + key, exp_of(element(s + key) - base) * inverse);
   const GlobalTile<float> lse = at.lse({row, row + 1});
-  if (lane == 0) lse.base[lse.first()] = row_sum > 0 ? row_max + logf(row_sum) : -INFINITY;
+  if (lane == 0) store_element(lse.base + lse.first(), row_sum > 0 ? row_max + logf(row_sum) : -INFINITY);
 }
 
 /// Pass 3: O = P V. One thread an output element.
@@ -112,18 +118,18 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters))
     log.compute(Op::weighted_sum, at.head, rows, columns, size_of(keys));
     if (!ours) continue;
     const T* const p_row =
-        weights.base + weights.first() + static_cast<std::int64_t>(row - rows.begin) * weights.tensor_cols;
+        weights.base + weights.first() + static_cast<std::int64_t>(row - rows.begin) * weights.row_elements;
     const T* const v_column = v.base + v.first() + (column - columns.begin);
 #pragma unroll 2
     for (int key = 0; key < size_of(keys); ++key)
-      sum = fmaf(element(p_row + key), element(v_column + key * v.tensor_cols), sum);
+      sum = fmaf(element(p_row + key), element(v_column + key * v.row_elements), sum);
   }
   GlobalTile<T> o = at.o(rows);
   o.cols = columns;
   log.store(o);
-  if (ours)
-    o.base[o.first() + static_cast<std::int64_t>(row - rows.begin) * o.tensor_cols + (column - columns.begin)] =
-        narrow<T>(sum);
+  if (!ours) return;
+  T* const o_row = o.base + o.first() + static_cast<std::int64_t>(row - rows.begin) * o.row_elements;
+  store_element(o_row + (column - columns.begin), sum);
 }
 
 template <class T, class Observer>

@@ -26,10 +26,10 @@ const char* name_of(Op op) {
 TensorShape shape_of(Tensor tensor, const AttentionProblem& p) {
   const int element = element_bytes(p.dtype);
   switch (layout_of(tensor)) {
-    case Layout::by_query: return {p.seqlen_q, p.head_dim, p.num_heads(), element};
-    case Layout::by_key: return {p.seqlen_k, p.head_dim, p.num_kv_heads(), element};
-    case Layout::scores: return {p.seqlen_q, p.seqlen_k, p.num_heads(), element};
-    case Layout::statistic: return {p.seqlen_q, 1, p.num_heads(), 4};
+    case Layout::by_query: return {p.seqlen_q, p.head_dim, p.num_heads(), element, p.head_dim};
+    case Layout::by_key: return {p.seqlen_k, p.head_dim, p.num_kv_heads(), element, p.head_dim};
+    case Layout::scores: return {p.seqlen_q, p.seqlen_k, p.num_heads(), element, score_pitch(p.seqlen_k, element)};
+    case Layout::statistic: return {p.seqlen_q, 1, p.num_heads(), 4, 1};
   }
   throw Error(ErrorKind::internal, "shape_of: unknown tensor");
 }
@@ -186,14 +186,12 @@ std::int64_t sectors_spanned(std::int64_t first_byte, std::int64_t bytes) {
   return (first_byte + bytes + kSectorBytes - 1) / kSectorBytes - first_byte / kSectorBytes;
 }
 
-/// Bytes that L2 must fetch for a store whose rows start inside a sector: the sector's head belongs to a neighbour that
-/// is written at another time. Ends inside a sector are the neighbour's to count.
-std::int64_t fill_bytes(std::int64_t first_byte, std::int64_t pitch, int rows, std::int64_t row_bytes) {
-  if (first_byte % kSectorBytes == 0 && pitch % kSectorBytes == 0) return 0;
-  if (row_bytes == pitch) return 0;  // whole rows: the neighbour's bytes come at about the same time and are merged
-  std::int64_t sectors = 0;
-  for (int row = 0; row < rows; ++row) sectors += (first_byte + row * pitch) % kSectorBytes != 0;
-  return sectors * kSectorBytes;
+/// Bytes that L2 must fetch for a store: rows of S and P end inside a sector that nobody ever writes in full. (Where
+/// rows follow each other directly the neighbour's bytes come at about the same time and are merged.)
+std::int64_t fill_bytes(const TensorShape& shape, int rows, int end_col) {
+  const bool ends_inside_sector = std::int64_t{shape.cols} * shape.element_bytes % kSectorBytes != 0;
+  const bool padded = shape.row_elements > shape.cols;
+  return padded && ends_inside_sector && end_col == shape.cols ? std::int64_t{rows} * kSectorBytes : 0;
 }
 
 }  // namespace
@@ -216,7 +214,7 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
   t.bytes = std::int64_t{t.rows} * t.cols * shape.element_bytes;
   const std::int64_t first_byte =
       t.head * shape.head_bytes() + rows.begin * shape.pitch() + std::int64_t{cols.begin} * shape.element_bytes;
-  if (op == Op::store) t.fill_bytes = fill_bytes(first_byte, shape.pitch(), t.rows, t.cols * shape.element_bytes);
+  if (op == Op::store) t.fill_bytes = fill_bytes(shape, t.rows, cols.end);
   t.sectors = count_sectors(access, first_byte, shape.pitch(), t.rows, t.cols, shape.element_bytes);
   return t;
 }

@@ -49,13 +49,15 @@ struct KernelLaunch {
   std::int64_t ctas() const { return ctas_per_head * heads; }
 };
 
-/// How a tensor lies in global memory: row-major per head, heads one after the other.
+/// How a tensor lies in global memory: row-major per head, heads one after the other. Rows of inputs and outputs follow
+/// each other directly; those of S and P start on sectors (score_pitch in walk.h).
 struct TensorShape {
   int rows = 0;
   int cols = 0;
   int heads = 0;
   int element_bytes = 0;
-  std::int64_t pitch() const { return std::int64_t{cols} * element_bytes; }
+  int row_elements = 0;  // from one row to the next: cols, or more
+  std::int64_t pitch() const { return std::int64_t{row_elements} * element_bytes; }
   std::int64_t head_bytes() const { return pitch() * rows; }
   std::int64_t bytes() const { return head_bytes() * heads; }
 };

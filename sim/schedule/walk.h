@@ -94,6 +94,13 @@ FLASHSCOPE_HD int copy_width(std::int64_t first_byte, std::int64_t pitch, std::i
   return (first_byte | pitch | row_bytes) % kVectorBytes == 0 ? kVectorBytes : element;
 }
 
+/// Elements from one row of S or P to the next. Each row starts on a sector of its own: a warp's request then takes no
+/// sector twice, no store shares one with the row before, and rows of any length can be copied by vectors.
+FLASHSCOPE_HD int score_pitch(int seqlen_k, int element) {
+  const int per_sector = kSectorBytes / element;
+  return num_tiles(seqlen_k, per_sector) * per_sector;
+}
+
 /// True when every pair of rows × keys is kept: no masking there.
 FLASHSCOPE_HD bool all_kept(const MaskShape& mask, Range rows, Range keys) {
   return kept_keys(mask, rows.end - 1).begin <= keys.begin && kept_keys(mask, rows.begin).end >= keys.end;
