@@ -14,6 +14,7 @@ const void* three_pass_naive_kernel(int kernel, DType dtype, int head_dim, bool 
 const void* three_pass_kernel(int kernel, DType dtype, int head_dim, bool logged);        // 02
 const void* flash_v1_kernel(int kernel, DType dtype, int head_dim, bool logged);          // 04
 const void* flash_v2_kernel(int kernel, DType dtype, int head_dim, bool logged);          // 05
+const void* flash_v2_tensor_kernel(int kernel, DType dtype, int head_dim, bool logged);   // 06
 
 /// The dispatcher of an algorithm, or nullptr where it has no rung.
 inline KernelFunction rung_of(const std::string& algorithm) {

@@ -1,0 +1,184 @@
+// Tensor cores by warp instructions (sm_80 and later): fragments, how they are read from shared memory, and copies that
+// run while the warp goes on. Layouts are those of the PTX manual, "Matrix fragments for mma.m16n8k16".
+//
+// A warp's product is 16 × 8 (rows × columns), 16 deep. With g = lane / 4 and t = lane % 4:
+//   accumulator   c[0], c[1]: row g,     columns 2t, 2t + 1        c[2], c[3]: row g + 8, the same columns
+//   A (16 × 16)   four registers of two neighbours along the row: (g, 2t) (g + 8, 2t) (g, 2t + 8) (g + 8, 2t + 8)
+//   B (16 × 8)    two registers of two neighbours down the column: (2t, g) (2t + 8, g)
+// An accumulator of two neighbouring 16 × 8 products, rounded, is an A of 16 × 16: P never leaves its registers.
+#pragma once
+#include "kernels/common/tile.cuh"
+
+namespace flashscope::kernels {
+
+struct FragmentA {
+  unsigned x[4];
+};
+struct FragmentB {
+  unsigned x[2];
+};
+struct Accumulator {
+  float x[4];
+};
+
+/// Rows of an accumulator that a thread holds: g and g + 8.
+inline constexpr int kAccumulatorRows = 2;
+
+__device__ __forceinline__ unsigned smem_address(const void* at) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(at));
+}
+
+/// Elements from one row of a tile to the next in shared memory: eight more than it has. Eight consecutive rows then
+/// start in eight different groups of four banks, and neither ldmatrix nor a copy has a bank conflict.
+__host__ __device__ constexpr int mma_pitch(int cols) { return cols + 8; }
+
+// ---- ldmatrix: four 8 × 8 matrices at once; lane l names row l % 8 of matrix l / 8 -----------------------------------
+
+/// A of rows [0, 16) × columns [0, 16) of a row-major tile in shared memory.
+template <class T>
+__device__ __forceinline__ FragmentA load_a(const T* tile, int pitch) {
+  const int lane = threadIdx.x % kWarpSize;
+  const unsigned at = smem_address(tile + lane % 16 * pitch + lane / 16 * 8);
+  FragmentA a;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a.x[0]), "=r"(a.x[1]), "=r"(a.x[2]), "=r"(a.x[3])
+               : "r"(at));
+  return a;
+}
+
+/// B of two neighbouring products from a tile whose rows are B's columns (K in Q Kᵀ): its rows [0, 16), columns [0, 16).
+template <class T>
+__device__ __forceinline__ void load_b_transposed(FragmentB (&b)[2], const T* tile, int pitch) {
+  const int lane = threadIdx.x % kWarpSize;
+  const unsigned at = smem_address(tile + (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 8);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(b[0].x[0]), "=r"(b[0].x[1]), "=r"(b[1].x[0]), "=r"(b[1].x[1])
+               : "r"(at));
+}
+
+/// B of two neighbouring products from a row-major tile (V in P V): its rows [0, 16), columns [0, 16).
+template <class T>
+__device__ __forceinline__ void load_b(FragmentB (&b)[2], const T* tile, int pitch) {
+  const int lane = threadIdx.x % kWarpSize;
+  const unsigned at = smem_address(tile + lane % 16 * pitch + lane / 16 * 8);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(b[0].x[0]), "=r"(b[0].x[1]), "=r"(b[1].x[0]), "=r"(b[1].x[1])
+               : "r"(at));
+}
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
+template <class T>
+__device__ __forceinline__ void multiply_add(Accumulator& c, const FragmentA& a, const FragmentB& b) {
+  if constexpr (std::is_same_v<T, __half>)
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c.x[0]), "+f"(c.x[1]), "+f"(c.x[2]), "+f"(c.x[3])
+                 : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[0]), "r"(b.x[1]));
+  else
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c.x[0]), "+f"(c.x[1]), "+f"(c.x[2]), "+f"(c.x[3])
+                 : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[0]), "r"(b.x[1]));
+}
+
+/// Two floats rounded into one register, the first in the low half.
+template <class T>
+__device__ __forceinline__ unsigned rounded_pair(float low, float high) {
+  unsigned bits;
+  if constexpr (std::is_same_v<T, __half>) {
+    const __half2 pair = __floats2half2_rn(low, high);
+    memcpy(&bits, &pair, 4);
+  } else {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    memcpy(&bits, &pair, 4);
+  }
+  return bits;
+}
+
+/// Two neighbouring accumulators as the A of the next product.
+template <class T>
+__device__ __forceinline__ FragmentA as_a(const Accumulator& left, const Accumulator& right) {
+  return {{rounded_pair<T>(left.x[0], left.x[1]), rounded_pair<T>(left.x[2], left.x[3]),
+           rounded_pair<T>(right.x[0], right.x[1]), rounded_pair<T>(right.x[2], right.x[3])}};
+}
+
+// ---- copies that do not wait ----------------------------------------------------------------------------------------
+
+/// Starts to copy 16 bytes from global to shared memory, past L1 and past the registers.
+template <class T>
+__device__ __forceinline__ void copy_async(T* smem, const T* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(smem_address(smem)), "l"(global) : "memory");
+}
+/// What was started since the last commit is one group; groups arrive in order.
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits until at most `kLeft` of this thread's groups are under way. A barrier then makes all threads' copies visible.
+template <int kLeft>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+}
+
+/// Starts the copy of a tile into shared memory in the storage dtype, each byte once, in the order of load_tile(). Rows
+/// that are no multiple of 16 bytes go element by element through registers, and have arrived when this returns.
+template <class T, class Observer>
+__device__ __forceinline__ void start_load(T* smem, int pitch, const GlobalTile<T>& t, Observer& observer) {
+  observer.load(t);
+  const T* const source = t.base + t.first();
+  const int rows = t.num_rows();
+  if (copies_vectors(t)) {
+    constexpr int kVec = kVectorBytes / sizeof(T);
+#pragma unroll 1
+    for (TileCursor at(threadIdx.x * kVec, blockDim.x * kVec, t.num_cols()); at.row < rows; at.advance())
+      copy_async(&smem[at.row * pitch + at.col], source + (at.row * t.row_elements + at.col));
+  } else {
+#pragma unroll 1
+    for (TileCursor at(threadIdx.x, blockDim.x, t.num_cols()); at.row < rows; at.advance())
+      smem[at.row * pitch + at.col] = load_cg<T, 1>(source + (at.row * t.row_elements + at.col)).values[0];
+  }
+}
+
+/// Stores a tile that lies in shared memory in the storage dtype.
+template <class T, class Observer>
+__device__ __forceinline__ void store_rounded(const T* smem, int pitch, const GlobalTile<T>& t, Observer& observer) {
+  observer.store(t);
+  T* const target = t.base + t.first();
+  const int rows = t.num_rows();
+  if (copies_vectors(t)) {
+    constexpr int kVec = kVectorBytes / sizeof(T);
+#pragma unroll 1
+    for (TileCursor at(threadIdx.x * kVec, blockDim.x * kVec, t.num_cols()); at.row < rows; at.advance())
+      store_pack(target + (at.row * t.row_elements + at.col),
+                 *reinterpret_cast<const Pack<T, kVec>*>(&smem[at.row * pitch + at.col]));
+  } else {
+#pragma unroll 1
+    for (TileCursor at(threadIdx.x, blockDim.x, t.num_cols()); at.row < rows; at.advance())
+      store_pack(target + (at.row * t.row_elements + at.col), Pack<T, 1>{smem[at.row * pitch + at.col]});
+  }
+}
+
+/// Zeroes what a tile of kRows × kCols does not fill (see zero_rest).
+template <int kRows, int kCols, class T>
+__device__ __forceinline__ void zero_unfilled(T* smem, int rows, int cols) {
+  if (rows == kRows && cols == kCols) return;
+  for (int n = threadIdx.x; n < kRows * kCols; n += blockDim.x)
+    if (n / kCols >= rows || n % kCols >= cols) smem[n / kCols * mma_pitch(kCols) + n % kCols] = narrow<T>(0.0f);
+}
+
+/// 2^x in one instruction of the special function unit; denormal results are 0.
+__device__ __forceinline__ float exp2_of(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// Over the four lanes that share a row of an accumulator.
+__device__ __forceinline__ float quad_maximum(float x) {
+  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+__device__ __forceinline__ float quad_total(float x) {
+  x += __shfl_xor_sync(~0u, x, 1);
+  return x + __shfl_xor_sync(~0u, x, 2);
+}
+
+}  // namespace flashscope::kernels
