@@ -13,6 +13,7 @@
 #include "kernels/forward/rungs.h"
 #include "kernels/measure/bench.h"
 #include "kernels/measure/cuda_check.h"
+#include "kernels/measure/reference.h"
 #include "sim/error.h"
 
 namespace flashscope::kernels {
@@ -97,7 +98,9 @@ class CudaDevice final : public Device {
     workspace.check_guards();
     VerifiedOutputs verified;
     if (options.check) {
-      verified = verify_outputs(schedule, inputs, workspace.outputs(), options.seed);
+      verified = verify_outputs(schedule, inputs, workspace.outputs(), options.seed, [&] {
+        return reference_on_gpu(schedule.problem(), workspace.params());
+      });
       require_passed(schedule, "O", verified.o);
       require_passed(schedule, "LSE", verified.lse);
     }

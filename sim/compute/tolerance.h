@@ -35,4 +35,10 @@ struct Verification {
 /// finite say nothing about E. Throws Error(internal) when the shapes differ.
 Verification compare(const Array& output, const Array& reference, const Array& same_precision, DType dtype);
 
+/// The same where E is known. (From a part of the tensor it is at most the whole one's: the stricter rule.)
+Verification compare(const Array& output, const Array& reference, double largest_plain_error, DType dtype);
+
+/// E: the largest error of the yardstick, over elements finite on both sides.
+double largest_error(const Array& same_precision, const Array& reference);
+
 }  // namespace flashscope

@@ -141,7 +141,7 @@ TEST_CASE("inputs of another shape are refused by name") {
   }
 }
 
-TEST_CASE("verification passes what the schedule computes and catches one wrong element, whole or sampled") {
+TEST_CASE("verification passes what the schedule computes and catches one wrong element, small or large") {
   for (const char* algorithm : {"three_pass", "flash_v1", "flash_v2"})
     for (bool large : {false, true}) {
       AttentionProblem p = small_problem();
@@ -154,18 +154,29 @@ TEST_CASE("verification passes what the schedule computes and catches one wrong 
       }
       const auto schedule = make_schedule(algorithm, p);
       const AttentionInputs inputs = seeded_inputs(p, 5);
-      AttentionOutputs outputs = reference_attention(p, inputs);
+      const AttentionOutputs reference = reference_attention(p, inputs);
+      AttentionOutputs outputs = reference;
       for (double& x : outputs.o.values) x = round_to(p.dtype, x);
       for (double& x : outputs.lse.values) x = round_to(DType::fp32, x);
-      VerifiedOutputs verified = verify_outputs(*schedule, inputs, outputs, 9);
+      int asked = 0;
+      const auto full = [&] { return ++asked, reference; };
+      VerifiedOutputs verified = verify_outputs(*schedule, inputs, outputs, 9, full);
       CHECK(verified.o.passed);
       CHECK(verified.lse.passed);
-      outputs.o.at(0, 0, 1) += 1;  // the first row of the first head is always looked at
+      CHECK(asked == (large ? 1 : 0));
+      outputs.o.at(1, 33, 1) += 1;
       outputs.lse.at(p.num_heads() - 1, p.seqlen_q - 1, 0) = std::numeric_limits<double>::quiet_NaN();
-      verified = verify_outputs(*schedule, inputs, outputs, 9);
+      verified = verify_outputs(*schedule, inputs, outputs, 9, full);
       CHECK_FALSE(verified.o.passed);
       CHECK_FALSE(verified.lse.passed);
       CHECK(verified.lse.nonfinite == 1);
+      if (!large) continue;
+      const auto wrong = [&] {
+        AttentionOutputs other = reference;
+        for (double& x : other.lse.values) x += 1e-6;
+        return other;
+      };
+      CHECK_THROWS_AS(verify_outputs(*schedule, inputs, outputs, 9, wrong), Error);
     }
 }
 
