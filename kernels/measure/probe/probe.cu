@@ -163,6 +163,9 @@ std::vector<Case> cases() {
   add("st 16 B consecutive, offset 0", Access::st, shape(16, 16, 0));
   add("st 16 B consecutive, offset 16", Access::st, shape(16, 16, 16));
   add("st 4 B packed, offset 16", Access::st, packed(4, 16));
+  add("st 4 B packed, offset 4", Access::st, packed(4, 4));
+  add("st 2 B packed, offset 0", Access::st, packed(2, 0));
+  add("st 2 B packed, offset 16", Access::st, packed(2, 16));
   add("st 2 B row a lane (pitch 128)", Access::st, shape(2, 128, 0));
   add("st 4 B row a lane (pitch 128)", Access::st, shape(4, 128, 0));
   add("st 16 B row a lane (pitch 128)", Access::st, shape(16, 128, 0));
