@@ -82,6 +82,57 @@ __device__ __forceinline__ void multiply_add(Accumulator& c, const FragmentA& a,
                  : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[0]), "r"(b.x[1]));
 }
 
+/// acc += A Bᵀ for one warp: 16 · kM rows of A, 8 · kN rows of B, both row-major in shared memory with the contraction
+/// along the row. Each B that is read serves kM products, each A kN.
+template <int kDepth, class T, int kM, int kN>
+__device__ __forceinline__ void add_product_transposed(Accumulator (&acc)[kM][kN], const T* a, int a_pitch, const T* b,
+                                                       int b_pitch) {
+#pragma unroll
+  for (int k = 0; k < kDepth; k += 16) {
+    FragmentA rows[kM];
+#pragma unroll
+    for (int m = 0; m < kM; ++m) rows[m] = load_a(a + 16 * m * a_pitch + k, a_pitch);
+#pragma unroll
+    for (int n = 0; n < kN; n += 2) {
+      FragmentB columns[2];
+      load_b_transposed(columns, b + 8 * n * b_pitch + k, b_pitch);
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        multiply_add<T>(acc[m][n], rows[m], columns[0]);
+        multiply_add<T>(acc[m][n + 1], rows[m], columns[1]);
+      }
+    }
+  }
+}
+
+/// acc += A B for one warp, 16 rows of B: `rows` is A's part of the contraction.
+template <class T, int kM, int kN>
+__device__ __forceinline__ void add_product(Accumulator (&acc)[kM][kN], const FragmentA (&rows)[kM], const T* b,
+                                            int b_pitch) {
+#pragma unroll
+  for (int n = 0; n < kN; n += 2) {
+    FragmentB columns[2];
+    load_b(columns, b + 8 * n, b_pitch);
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+      multiply_add<T>(acc[m][n], rows[m], columns[0]);
+      multiply_add<T>(acc[m][n + 1], rows[m], columns[1]);
+    }
+  }
+}
+
+template <int kM, int kN>
+__device__ __forceinline__ void clear(Accumulator (&acc)[kM][kN]) {
+#pragma unroll
+  for (int m = 0; m < kM; ++m)
+#pragma unroll
+    for (int n = 0; n < kN; ++n) acc[m][n] = {};
+}
+
+/// This thread's first row of a warp's accumulators (then + 8, + 16, …) and its first column (then + 1, + 8, + 9, …).
+__device__ __forceinline__ int accumulator_row() { return threadIdx.x % kWarpSize / 4; }
+__device__ __forceinline__ int accumulator_col() { return threadIdx.x % 4 * 2; }
+
 /// Two floats rounded into one register, the first in the low half.
 template <class T>
 __device__ __forceinline__ unsigned rounded_pair(float low, float high) {

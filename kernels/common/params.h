@@ -9,7 +9,7 @@ struct KernelParams {
   const void* k = nullptr;  // (batch · kv_heads, seqlen_k, head_dim)
   const void* v = nullptr;  // like k
   void* o = nullptr;        // like q
-  void* s = nullptr;        // (batch · heads, seqlen_q, score_pitch(seqlen_k)), three-pass rungs
+  void* s = nullptr;        // (batch · heads, seqlen_q, score_elements), three-pass rungs
   void* p = nullptr;        // like s
   float* lse = nullptr;     // (batch · heads, seqlen_q)
   float* m = nullptr;       // like lse, flash_v1
@@ -18,6 +18,7 @@ struct KernelParams {
   int heads = 1;            // per batch entry
   int kv_heads = 1;
   int head_dim = 0;
+  int score_elements = 0;  // from one row of S or P to the next: score_pitch() in walk.h
   int ctas_per_head = 1;  // cta = head · ctas_per_head + inner (KernelLaunch)
   float softmax_scale = 1;
 };

@@ -113,6 +113,7 @@ Workspace::Workspace(const Schedule& schedule, const AttentionInputs& inputs, De
   m_params.heads = m_problem.heads;
   m_params.kv_heads = m_problem.kv_heads;
   m_params.head_dim = m_problem.head_dim;
+  m_params.score_elements = shape_of(Tensor::S, m_problem).row_elements;
   m_params.softmax_scale = static_cast<float>(m_problem.scale());
 }
 

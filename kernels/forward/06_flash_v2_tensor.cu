@@ -33,31 +33,6 @@ struct MmaTile {
   static constexpr int kD = kWidth / 8;      // along the columns of O
 };
 
-/// S = Q Kᵀ for one warp: its rows of Q, all keys of the tile.
-template <class T, class Tile>
-__device__ __forceinline__ void scores(Accumulator (&acc_s)[Tile::kM][Tile::kN], const T* smem_q, const T* smem_k) {
-#pragma unroll
-  for (int m = 0; m < Tile::kM; ++m)
-#pragma unroll
-    for (int n = 0; n < Tile::kN; ++n) acc_s[m][n] = {};
-#pragma unroll
-  for (int d = 0; d < Tile::kD / 2; ++d) {  // 16 columns of Q and K at a time
-    FragmentA q[Tile::kM];
-#pragma unroll
-    for (int m = 0; m < Tile::kM; ++m) q[m] = load_a(smem_q + 16 * m * Tile::kPitch + 16 * d, Tile::kPitch);
-#pragma unroll
-    for (int n = 0; n < Tile::kN; n += 2) {
-      FragmentB k[2];
-      load_b_transposed(k, smem_k + 8 * n * Tile::kPitch + 16 * d, Tile::kPitch);
-#pragma unroll
-      for (int m = 0; m < Tile::kM; ++m) {
-        multiply_add<T>(acc_s[m][n], q[m], k[0]);
-        multiply_add<T>(acc_s[m][n + 1], q[m], k[1]);
-      }
-    }
-  }
-}
-
 /// acc_o += P V, P from the registers that held S.
 template <class T, class Tile>
 __device__ __forceinline__ void weighted_sum(Accumulator (&acc_o)[Tile::kM][Tile::kD],
@@ -67,16 +42,7 @@ __device__ __forceinline__ void weighted_sum(Accumulator (&acc_o)[Tile::kM][Tile
     FragmentA weights[Tile::kM];
 #pragma unroll
     for (int m = 0; m < Tile::kM; ++m) weights[m] = as_a<T>(acc_s[m][n], acc_s[m][n + 1]);
-#pragma unroll
-    for (int d = 0; d < Tile::kD; d += 2) {
-      FragmentB v[2];
-      load_b(v, smem_v + 8 * n * Tile::kPitch + 8 * d, Tile::kPitch);
-#pragma unroll
-      for (int m = 0; m < Tile::kM; ++m) {
-        multiply_add<T>(acc_o[m][d], weights[m], v[0]);
-        multiply_add<T>(acc_o[m][d + 1], weights[m], v[1]);
-      }
-    }
+    add_product(acc_o, weights, smem_v + 8 * n * Tile::kPitch, Tile::kPitch);
   }
 }
 
@@ -98,7 +64,7 @@ __device__ __forceinline__ void apply_sign(Accumulator (&acc_s)[kM][kN], float s
 template <int kM, int kN>
 __device__ __forceinline__ void apply_mask(Accumulator (&acc_s)[kM][kN], const MaskShape& mask, int row,
                                            int first_key) {
-  const int key = first_key + threadIdx.x % 4 * 2;
+  const int key = first_key + accumulator_col();
   row = opaque(row);
 #pragma unroll
   for (int m = 0; m < kM; ++m)
@@ -132,8 +98,8 @@ __global__ void __launch_bounds__(kMmaThreads) flash_v2_tensor(KernelParams p, O
   const int m_block = at.inner;
   const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, m_block), dims = at.dims();
   const Range n_blocks = visited_tiles(p.mask, kBlockM, kBlockN, m_block);
-  const int warp_row = threadIdx.x / kWarpSize * Tile::kWarpRows;           // of the tile
-  const int thread_row = warp_row + threadIdx.x % kWarpSize / 4;            // then + 8, + 16, + 24
+  const int warp_row = threadIdx.x / kWarpSize * Tile::kWarpRows;  // of the tile
+  const int thread_row = warp_row + accumulator_row();
   const float scale_log2 = p.softmax_scale == 0 ? 1.0f : fabsf(p.softmax_scale) * 1.44269504f;
 
   // 2. Q and the first K set out together.
@@ -148,13 +114,11 @@ __global__ void __launch_bounds__(kMmaThreads) flash_v2_tensor(KernelParams p, O
   Accumulator acc_o[Tile::kM][Tile::kD];
   float row_max[Tile::kM][kAccumulatorRows];  // of the unscaled scores
   float row_sum[Tile::kM][kAccumulatorRows];  // of this thread's keys; the lanes of a row are added up at the end
+  clear(acc_o);
 #pragma unroll
-  for (int m = 0; m < Tile::kM; ++m) {
-#pragma unroll
-    for (int d = 0; d < Tile::kD; ++d) acc_o[m][d] = {};
+  for (int m = 0; m < Tile::kM; ++m)
 #pragma unroll
     for (int half = 0; half < kAccumulatorRows; ++half) row_max[m][half] = -INFINITY, row_sum[m][half] = 0;
-  }
   log.compute(Op::clear_state, at.head, rows, dims);
   const auto start_keys = [&](T* smem_tile, const GlobalTile<T>& tile) {
     start_load(smem_tile, kPitch, tile, log);
@@ -173,7 +137,8 @@ __global__ void __launch_bounds__(kMmaThreads) flash_v2_tensor(KernelParams p, O
     __syncthreads();  // K has arrived for all; all have read the V before
     start_keys(smem_v, at.v(keys));
     Accumulator acc_s[Tile::kM][Tile::kN];
-    scores<T, Tile>(acc_s, smem_q + warp_row * kPitch, smem_k);
+    clear(acc_s);
+    add_product_transposed<kWidth>(acc_s, smem_q + warp_row * kPitch, kPitch, smem_k, kPitch);
     log.compute(Op::scores, at.head, rows, keys, p.head_dim);
     apply_sign(acc_s, p.softmax_scale);
     const bool masked = !all_kept(p.mask, rows, keys);
@@ -230,7 +195,7 @@ __global__ void __launch_bounds__(kMmaThreads) flash_v2_tensor(KernelParams p, O
       const int row = thread_row + 16 * m + 8 * half;
       const float sum = quad_total(row_sum[m][half]);
       const float inverse = sum > 0 ? 1 / sum : 0;  // a row that sees no key: O = 0, LSE = -inf
-      unsigned* const out = reinterpret_cast<unsigned*>(smem_q + row * kPitch + threadIdx.x % 4 * 2);
+      unsigned* const out = reinterpret_cast<unsigned*>(smem_q + row * kPitch + accumulator_col());
 #pragma unroll
       for (int d = 0; d < Tile::kD; ++d)
         out[4 * d] = rounded_pair<T>(acc_o[m][d].x[2 * half] * inverse, acc_o[m][d].x[2 * half + 1] * inverse);

@@ -12,6 +12,7 @@ using KernelFunction = const void* (*)(int kernel, DType dtype, int head_dim, bo
 
 const void* three_pass_naive_kernel(int kernel, DType dtype, int head_dim, bool logged);  // 01
 const void* three_pass_kernel(int kernel, DType dtype, int head_dim, bool logged);        // 02
+const void* three_pass_tensor_kernel(int kernel, DType dtype, int head_dim, bool logged);  // 03
 const void* flash_v1_kernel(int kernel, DType dtype, int head_dim, bool logged);          // 04
 const void* flash_v2_kernel(int kernel, DType dtype, int head_dim, bool logged);          // 05
 const void* flash_v2_tensor_kernel(int kernel, DType dtype, int head_dim, bool logged);   // 06

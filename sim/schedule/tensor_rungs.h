@@ -28,6 +28,21 @@ FLASHSCOPE_HD constexpr MmaSmemLayout flash_v2_tensor_smem(int br, int bc, int w
   return {0, q, q + kv, q + 2 * kv};
 }
 
+/// Rung 03: side of a tile of S in pass 1; keys of a block of P and V in pass 3, of which two are held (a stage: one).
+inline constexpr int kScoresBlock = 128;
+inline constexpr int kWeightedSumKeys = 64;
+FLASHSCOPE_HD constexpr int three_pass_tensor_stage(int width) {  // elements
+  return mma_block_m(width) * (kWeightedSumKeys + 8) + kWeightedSumKeys * (width + 8);
+}
+FLASHSCOPE_HD constexpr std::int64_t three_pass_tensor_scores_smem(int width) {
+  const int operands = 2 * kScoresBlock * (width + 8), result = kScoresBlock * (kScoresBlock + 8);
+  return std::int64_t{2} * (operands > result ? operands : result);
+}
+FLASHSCOPE_HD constexpr std::int64_t three_pass_tensor_weighted_sum_smem(int width) {
+  const int stages = 2 * three_pass_tensor_stage(width), result = mma_block_m(width) * (width + 8);
+  return std::int64_t{2} * (stages > result ? stages : result);
+}
+
 FLASHSCOPE_HD constexpr int flash_v2_tensor_registers(int) { return 255; }
 
 }  // namespace flashscope
