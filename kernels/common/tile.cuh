@@ -357,7 +357,7 @@ struct CtaPlace {
     return {tensor, static_cast<T*>(const_cast<void*>(base)), of_head, length, p.head_dim, rows, dims()};
   }
   __device__ GlobalTile<T> square(Tensor tensor, void* base, Range rows, Range keys) const {
-    return {tensor, static_cast<T*>(base), head, p.mask.seqlen_q, score_pitch(p.mask.seqlen_k, sizeof(T)), rows, keys};
+    return {tensor, static_cast<T*>(base), head, p.mask.seqlen_q, p.score_elements, rows, keys};
   }
   __device__ GlobalTile<float> statistic(Tensor tensor, float* base, Range rows) const {
     return {tensor, base, head, p.mask.seqlen_q, 1, rows, {0, 1}};
