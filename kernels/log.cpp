@@ -9,7 +9,7 @@ class LogSink final : public OpSink {
   LogSink(int kernel, std::vector<LoggedOp>& log) : m_kernel(kernel), m_log(log) {}
   void start(std::int64_t cta) { m_cta = cta; }
   void op(const TileOp& t) override {
-    if (t.op == Op::barrier) return;
+    if (t.op == Op::barrier || t.op == Op::wait) return;
     m_log.push_back({m_kernel, m_cta, t.op, t.tensor, t.head, t.row, t.rows, t.col, t.cols, t.depth, t.bytes});
   }
 

@@ -8,11 +8,15 @@
 namespace flashscope::kernels {
 namespace {
 
-bool has_rung(const std::string& algorithm) {
-  for (const char* name : {"three_pass_naive", "three_pass", "flash_v1", "flash_v2"})
-    if (algorithm == name) return true;
-  return false;
+std::string names_of_rungs() {
+  std::string names;
+  for (const Algorithm& algorithm : algorithms())
+    if (!algorithm.rung.empty()) names += (names.empty() ? "" : ", ") + algorithm.name;
+  return names;
 }
+
+/// 90 → "9.0"
+std::string decimal(int capability) { return std::to_string(capability / 10) + "." + std::to_string(capability % 10); }
 
 std::string sides(const TileShape& tile) { return std::to_string(tile.br) + " x " + std::to_string(tile.bc); }
 
@@ -22,9 +26,11 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
   const AttentionProblem& p = schedule.problem();
   const std::string name = schedule.algorithm();
   if (p.pass == Pass::backward) return name + ": no kernel yet for the backward pass";
-  if (!has_rung(name)) return name + ": no kernel is built; three_pass_naive, three_pass, flash_v1, flash_v2 are";
-  if (p.dtype != DType::fp32 && p.dtype != DType::fp16 && p.dtype != DType::bf16)
-    return name + ": no kernel is built for " + name_of(p.dtype) + "; fp32, fp16, bf16 are";
+  if (algorithm_named(name).rung.empty()) return name + ": no kernel is built; " + names_of_rungs() + " are";
+  const bool on_tensor_cores = schedule.kernels().front().matrix_unit == MatrixUnit::tensor;
+  if (p.dtype != DType::fp16 && p.dtype != DType::bf16 && (p.dtype != DType::fp32 || on_tensor_cores))
+    return name + ": no kernel is built for " + name_of(p.dtype) + "; " + (on_tensor_cores ? "" : "fp32, ") +
+           "fp16, bf16 are";
   if (p.head_dim > kFmaMaxHeadDim)
     return name + ": head_dim " + std::to_string(p.head_dim) + " is above what is built; 1 … " +
            std::to_string(kFmaMaxHeadDim) + " run";
@@ -36,9 +42,10 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
            " stages is simulated only; at head_dim " + std::to_string(p.head_dim) + " the kernel is built with " +
            sides(built) + " and " + std::to_string(built.stages);
   if (schedule.tile().backward_keys) return name + ": the kernel visits key tiles first to last only";
-  if (device.compute_capability < 75)
-    return name + ": the GPU has compute capability " + std::to_string(device.compute_capability / 10) + "." +
-           std::to_string(device.compute_capability % 10) + "; 7.5 or newer runs";
+  const int oldest = on_tensor_cores ? 80 : 75;  // 8.0: mma.sync of fp16 and bf16 with cp.async
+  if (device.compute_capability < oldest)
+    return name + ": the GPU has compute capability " + decimal(device.compute_capability) + "; " + decimal(oldest) +
+           " or newer runs";
   for (const KernelLaunch& kernel : schedule.kernels()) {
     if (kernel.resources.smem_bytes > device.smem_bytes_per_cta)
       return kernel.name + ": needs " + std::to_string(kernel.resources.smem_bytes) +

@@ -185,7 +185,7 @@ __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softm
 
 /// Pass 3: O = P V. One CTA a query tile, its sum in registers while the key tiles pass.
 template <class T, int kWidth, class Observer>
-__global__ void __maxnreg__(bound<Observer>(weighted_sum_registers(kWidth)))
+__global__ void __maxnreg__(bound<Observer>(weighted_sum_registers(kWidth, std::is_same_v<T, __nv_bfloat16>)))
     three_pass_weighted_sum(KernelParams p, Observer log) {
   using Tile = FmaTile<kWidth>;
   constexpr SmemLayout kLayout = three_pass_weighted_sum_smem(Tile::kBlockM, Tile::kBlockN, kWidth);

@@ -2,9 +2,9 @@
 //
 //   flashscope measure --algorithm three_pass_tensor
 //
-// Over rung 02 (three_pass) this adds mma.sync (mma.cuh) and larger tiles: 128 × 128 of S a CTA. It is the fair baseline:
-// what standard attention costs when its products are fast. They then take less time than S and P take to travel, so
-// this rung shows best what tiling saves. Pass 2 is rung 02's.
+// Over rung 02 (three_pass) this adds mma.sync and cp.async (mma.cuh). It is the fair baseline: what standard attention
+// costs when its products are fast. They then take less time than S and P take to travel, so this rung shows best what
+// tiling saves. Pass 2 is rung 02's.
 #include "kernels/common/mma.cuh"
 #include "kernels/common/row_softmax.cuh"
 #include "kernels/forward/rungs.h"
@@ -16,26 +16,28 @@ namespace {
 
 /// Pass 1: S = softmax_scale · Q Kᵀ, masked, in the storage dtype. One CTA a tile of S, one warp 32 rows of it.
 template <class T, int kWidth, class Observer>
-__global__ void __launch_bounds__(kMmaThreads) three_pass_tensor_scores(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(kScoresTensorRegisters))
+    three_pass_tensor_scores(KernelParams p, Observer log) {
 #if __CUDA_ARCH__ >= 800
-  constexpr int kBlock = kScoresBlock, kPitch = mma_pitch(kWidth), kSPitch = mma_pitch(kBlock);
-  constexpr int kWarpRows = kBlock / kMmaWarps, kM = kWarpRows / 16, kN = kBlock / 8;
+  constexpr int kBlockM = mma_block_m(kWidth), kBlockN = kThreePassTensorKeys;
+  constexpr int kPitch = mma_pitch(kWidth), kSPitch = mma_pitch(kBlockN);
+  constexpr int kWarpRows = kBlockM / kMmaWarps, kM = kWarpRows / 16, kN = kBlockN / 8;
   extern __shared__ uint4 shared_vectors[];
-  T* const smem_q = reinterpret_cast<T*>(shared_vectors);  // [kBlock][kPitch]
-  T* const smem_k = smem_q + kBlock * kPitch;              // [kBlock][kPitch]
-  T* const smem_s = smem_q;                                // [kBlock][kSPitch], over Q and K
+  T* const smem_q = reinterpret_cast<T*>(shared_vectors);  // [kBlockM][kPitch]
+  T* const smem_k = smem_q + kBlockM * kPitch;             // [kBlockN][kPitch]
+  T* const smem_s = smem_q;                                // [kBlockM][kSPitch], over Q and K
 
   const CtaPlace<T> at(p);
-  const int n_blocks = num_tiles(p.mask.seqlen_k, kBlock);
-  const Range rows = rows_of_tile(p.mask.seqlen_q, kBlock, at.inner / n_blocks);
-  const Range keys = rows_of_tile(p.mask.seqlen_k, kBlock, at.inner % n_blocks);
+  const int n_blocks = num_tiles(p.mask.seqlen_k, kBlockN);
+  const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, at.inner / n_blocks);
+  const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, at.inner % n_blocks);
   const int warp_row = threadIdx.x / kWarpSize * kWarpRows;
 
   start_load(smem_q, kPitch, at.q(rows), log);
   start_load(smem_k, kPitch, at.k(keys), log);
   commit_copies();
-  zero_unfilled<kBlock, kWidth>(smem_q, size_of(rows), p.head_dim);
-  zero_unfilled<kBlock, kWidth>(smem_k, size_of(keys), p.head_dim);
+  zero_unfilled<kBlockM, kWidth>(smem_q, size_of(rows), p.head_dim);
+  zero_unfilled<kBlockN, kWidth>(smem_k, size_of(keys), p.head_dim);
   wait_for_copies<0>();
   __syncthreads();
 
@@ -68,13 +70,14 @@ __global__ void __launch_bounds__(kMmaThreads) three_pass_tensor_scores(KernelPa
 #endif
 }
 
-/// Pass 3: O = P V. One CTA a query tile; P and V come in blocks of 64 keys, the next while this one is multiplied.
+/// Pass 3: O = P V. One CTA a query tile; P and V come in tiles of 64 keys, the next while this one is multiplied.
 template <class T, int kWidth, class Observer>
-__global__ void __launch_bounds__(kMmaThreads) three_pass_tensor_weighted_sum(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(weighted_sum_tensor_registers(kWidth)))
+    three_pass_tensor_weighted_sum(KernelParams p, Observer log) {
 #if __CUDA_ARCH__ >= 800
-  constexpr int kBlockM = mma_block_m(kWidth), kBlockN = kWeightedSumKeys;
+  constexpr int kBlockM = mma_block_m(kWidth), kBlockN = kThreePassTensorKeys;
   constexpr int kPitch = mma_pitch(kWidth), kPPitch = mma_pitch(kBlockN);
-  constexpr int kStage = three_pass_tensor_stage(kWidth);  // elements
+  constexpr int kStage = three_pass_tensor_stage(kBlockM, kBlockN, kWidth);  // elements
   constexpr int kWarpRows = kBlockM / kMmaWarps, kM = kWarpRows / 16, kN = kWidth / 8;
   extern __shared__ uint4 shared_vectors[];
   T* const smem = reinterpret_cast<T*>(shared_vectors);

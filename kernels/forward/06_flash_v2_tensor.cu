@@ -82,7 +82,8 @@ __device__ __forceinline__ void apply_mask(Accumulator (&acc_s)[kM][kN], const M
 }
 
 template <class T, int kWidth, class Observer>
-__global__ void __launch_bounds__(kMmaThreads) flash_v2_tensor(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth)))
+    flash_v2_tensor(KernelParams p, Observer log) {
 #if __CUDA_ARCH__ >= 800
   using Tile = MmaTile<kWidth>;
   constexpr int kBlockM = Tile::kBlockM, kBlockN = Tile::kBlockN, kPitch = Tile::kPitch;
@@ -186,8 +187,8 @@ __global__ void __launch_bounds__(kMmaThreads) flash_v2_tensor(KernelParams p, O
 
   // 7. One division, one write. O takes Q's place; each warp writes its own rows there.
   wait_for_copies<0>();  // Q, where no key tile was visited
-  __syncthreads();       // all have read Q
-  const GlobalTile<float> lse = at.lse(rows);
+  __syncthreads();       // all have read Q, and K
+  float* const smem_lse = reinterpret_cast<float*>(smem_k);  // [kBlockM]
 #pragma unroll
   for (int m = 0; m < Tile::kM; ++m)
 #pragma unroll
@@ -200,14 +201,13 @@ __global__ void __launch_bounds__(kMmaThreads) flash_v2_tensor(KernelParams p, O
       for (int d = 0; d < Tile::kD; ++d)
         out[4 * d] = rounded_pair<T>(acc_o[m][d].x[2 * half] * inverse, acc_o[m][d].x[2 * half + 1] * inverse);
       const float log_sum = sum > 0 ? row_max[m][half] * scale_log2 * 0.693147181f + logf(sum) : -INFINITY;
-      if (threadIdx.x % 4 == 0 && row < size_of(rows))
-        store_pack(lse.base + lse.first() + row, Pack<float, 1>{log_sum});
+      if (threadIdx.x % 4 == 0) smem_lse[row] = log_sum;
     }
   log.compute(Op::normalize, at.head, rows, dims);
   log.compute(Op::log_sum_exp, at.head, rows, {0, 1});
   __syncthreads();
   store_rounded(smem_q, kPitch, at.o(rows), log);
-  log.store(lse);
+  store_tile(smem_lse, 1, at.lse(rows), log);
 #endif
 }
 

@@ -26,8 +26,10 @@ inline KernelFunction rung_of(const std::string& algorithm) {
   static constexpr Rung rungs[] = {
       {"three_pass_naive", three_pass_naive_kernel},
       {"three_pass", three_pass_kernel},
+      {"three_pass_tensor", three_pass_tensor_kernel},
       {"flash_v1", flash_v1_kernel},
       {"flash_v2", flash_v2_kernel},
+      {"flash_v2_tensor", flash_v2_tensor_kernel},
   };
   for (const Rung& rung : rungs)
     if (algorithm == rung.algorithm) return rung.function;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <new>
 
@@ -45,6 +46,7 @@ class Executor final : public OpSink {
     for (int kernel = 0; kernel < static_cast<int>(m_schedule.kernels().size()); ++kernel) {
       for (m_cta = 0; m_cta < m_schedule.kernels()[static_cast<std::size_t>(kernel)].ctas(); ++m_cta) {
         m_chip = Chip<Real>();  // nothing of the CTA before is left
+        m_under_way.clear();
         m_follows_online_softmax = false;
         m_schedule.walk(kernel, m_cta, *this);
       }
@@ -60,7 +62,12 @@ class Executor final : public OpSink {
 
   void op(const TileOp& op) override {
     switch (op.op) {
-      case Op::load: return m_memory.load(op.tensor, op.head, rows(op), cols(op), m_chip.place(op.tensor));
+      case Op::load:
+        if (op.starts)
+          m_under_way.push_back(op);
+        else
+          load(op);
+        return;
       case Op::store:
         return m_memory.store(op.tensor, op.head, rows(op), cols(op), m_chip.need(op, op.tensor, rows(op), cols(op)));
       case Op::clear_state: return clear_state(op);
@@ -72,6 +79,10 @@ class Executor final : public OpSink {
       case Op::undo_normalize: return undo_normalize(op);
       case Op::normalize: return normalize(op);
       case Op::log_sum_exp: return log_sum_exp(op);
+      case Op::wait:
+        for (; m_under_way.size() > static_cast<std::size_t>(op.pending); m_under_way.pop_front())
+          load(m_under_way.front());
+        return;
       case Op::barrier: return;  // operations already run one after the other
       case Op::clear_gradient: return m_chip.place(op.tensor).reset(rows(op), cols(op), 0);
       case Op::row_dot: return row_dot(op);
@@ -91,6 +102,10 @@ class Executor final : public OpSink {
 
   /// exp(x - maximum), and 0 for x = -inf even where the maximum is -inf too: nothing seen yet weighs nothing.
   static Real weight(Real x, Real maximum) { return x == kNegativeInfinity ? Real(0) : std::exp(x - maximum); }
+
+  void load(const TileOp& op) {
+    m_memory.load(op.tensor, op.head, rows(op), cols(op), m_chip.place(op.tensor));
+  }
 
   void clear_state(const TileOp& op) {
     m_chip.place(Tensor::O).reset(rows(op), cols(op), 0);
@@ -296,6 +311,7 @@ class Executor final : public OpSink {
   Chip<Real> m_chip;
   std::int64_t m_cta = 0;
   std::vector<Real> m_rescale;            // of the last online_softmax, one a row
+  std::deque<TileOp> m_under_way;         // loads that were started
   bool m_follows_online_softmax = false;  // until the weighted_sum that belongs to it
 };
 

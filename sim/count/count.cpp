@@ -89,7 +89,8 @@ void add_op(const Schedule& schedule, const TileOp& op, std::int64_t times, Kern
     case Op::undo_normalize:
     case Op::normalize:
     case Op::log_sum_exp:
-    case Op::barrier: break;
+    case Op::barrier:
+    case Op::wait: break;
   }
 }
 

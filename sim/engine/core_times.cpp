@@ -8,7 +8,7 @@ namespace flashscope {
 constexpr int kPartBits = 12;  // fixed point, for shares up to 2^50 picoseconds
 
 CoreTimes::Kind::Kind(const TileOp& of, const Schedule& schedule)
-    : op(of.op), tensor(of.tensor), rows(of.rows), cols(of.cols), depth(of.depth) {
+    : op(of.op), tensor(of.tensor), rows(of.rows), cols(of.cols), depth(of.depth), starts(of.starts) {
   if (op != Op::load && op != Op::store) return;
   const TensorShape shape = shape_of(tensor, schedule.problem());
   alignment = (of.head * shape.head_bytes() + of.row * shape.pitch() + std::int64_t{of.col} * shape.element_bytes) %
@@ -71,7 +71,7 @@ const CoreTimes::Mix& CoreTimes::mix_of(std::vector<int> kinds) {
   for (int kind : kinds) {
     const std::size_t k = static_cast<std::size_t>(kind);
     sequence.then(m_work[k]);
-    const Picoseconds wait = m_kinds[k].op == Op::load      ? m_work[k].round_trips * m_global_latency
+    const Picoseconds wait = m_kinds[k].op == Op::load && !m_kinds[k].starts ? m_work[k].round_trips * m_global_latency
                              : m_kinds[k].op == Op::barrier ? m_barrier
                                                             : 0;
     if (wait > 0) sequence.then({.clocks = static_cast<int>(wait / m_clock.cost(1))});
@@ -103,6 +103,7 @@ CoreTime CoreTimes::time_of(const WarpWork& work) const {
     case SmModel::Unit::arithmetic: time.reason = Reason::fma; break;
     case SmModel::Unit::shared_memory: time.reason = Reason::smem; break;
     case SmModel::Unit::special_function: time.reason = Reason::exp; break;
+    case SmModel::Unit::tensor: time.reason = Reason::tensor; break;
   }
   time.round_trips = work.round_trips;
   return time;

@@ -37,6 +37,7 @@ class CoreTimes {
     Op op;
     Tensor tensor;
     int rows, cols, depth;
+    bool starts;
     std::int64_t alignment = 0;  // of a copy's first byte: vectors or single elements
   };
   /// Kinds that run beside each other, each CTA at another of them.

@@ -4,6 +4,7 @@
 #include "sim/engine/engine.h"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <numeric>
 #include <queue>
@@ -73,6 +74,8 @@ Picoseconds code_fetch(const KernelLaunch& launch, const Machine& machine, Picos
 struct Step {
   Op op = Op::barrier;
   Tensor tensor = Tensor::Q;
+  bool starts = false;
+  int pending = 0;
   const CoreTime* core = nullptr;  // on the SM; not null
   Picoseconds port = 0, l2 = 0;    // on the way to and from L2
   std::int64_t fill_bytes = 0;     // store: of each block, see TileOp
@@ -91,6 +94,12 @@ struct Sm {
   int ctas = 0;  // resident now
 };
 
+/// When a started load is there, and what it waits for.
+struct Arrival {
+  Picoseconds at;
+  Reason reason;
+};
+
 /// A CTA in one slot of an SM, and where it is in its work.
 struct Resident {
   int sm = 0, slot = 0;
@@ -99,6 +108,7 @@ struct Resident {
   std::size_t segment = 0, op = 0;
   std::int64_t iteration = 0;
   Picoseconds began = 0;
+  std::deque<Arrival> under_way;  // of loads that it started, in their order
 };
 
 /// Sums of the kernels' HBM traffic.
@@ -193,7 +203,7 @@ class Run {
     // Grid order, one CTA to each SM in turn, until all slots are taken.
     for (int slot = 0; slot < fit.ctas_per_sm; ++slot)
       for (int sm = 0; sm < num_sms && next_cta < launch.ctas(); ++sm) {
-        m_residents.push_back({sm, slot, 0, {}, 0, 0, 0, 0});
+        m_residents.push_back({sm, slot, 0, {}, 0, 0, 0, 0, {}});
         ++m_sms[static_cast<std::size_t>(sm)].ctas;
         place(static_cast<int>(m_residents.size()) - 1, next_cta++, start, code);
       }
@@ -203,7 +213,7 @@ class Run {
       Resident& resident = m_residents[static_cast<std::size_t>(ready.resident)];
       if (resident.segment < resident.work.steps.size()) {
         Picoseconds at = advance(resident, ready.at);
-        while (at_barrier(resident)) at = advance(resident, at);  // touches nothing that others share
+        while (is_next_local(resident)) at = advance(resident, at);
         m_queue.push({at, ready.resident});
         continue;
       }
@@ -227,6 +237,7 @@ class Run {
     resident.segment = resident.op = 0;
     resident.iteration = 0;
     resident.began = now;
+    resident.under_way.clear();
     Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
     const Picoseconds started = on_core(sm, m_core_times.prologue(), now + m_speeds.cta_start + code);
     record(resident, TileOp{}, {now, started}, Reason::launch, 0);
@@ -248,6 +259,8 @@ class Run {
     Step step;
     step.op = op.op;
     step.tensor = op.tensor;
+    step.starts = op.starts;
+    step.pending = op.pending;
     step.core = &core;
     switch (op.op) {
       case Op::load:
@@ -277,8 +290,13 @@ class Run {
     std::int64_t hbm_bytes = 0;
     ++m_operations;
     Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
-    if (step.op == Op::load)
+    Picoseconds arrival = 0;
+    if (step.op == Op::load && step.starts)
+      hbm_bytes = start(resident, step, now, end, reason, arrival);
+    else if (step.op == Op::load)
       hbm_bytes = load(resident, step, now, end, reason);
+    else if (step.op == Op::wait)
+      wait(resident, step, end, reason);
     else if (step.op == Op::store)
       store(resident, step, now, end, reason);
     else if (step.op == Op::barrier)
@@ -289,7 +307,7 @@ class Run {
     if (m_options->trace) {
       const Segment& segment = resident.work.program[resident.segment];
       emit(resident, advanced(segment.ops[resident.op], segment.repeat, resident.iteration, m_schedule.tile()),
-           {now, end}, reason, hbm_bytes);
+           {now, end}, reason, hbm_bytes, arrival);
     }
     if (++resident.op == steps.size()) {
       resident.op = 0;
@@ -301,9 +319,11 @@ class Run {
     return end;
   }
 
-  static bool at_barrier(const Resident& resident) {
+  /// Touches nothing that others share.
+  static bool is_local(Op op) { return op == Op::barrier || op == Op::wait; }
+  static bool is_next_local(const Resident& resident) {
     return resident.segment < resident.work.steps.size() &&
-           resident.work.steps[resident.segment][resident.op].op == Op::barrier;
+           is_local(resident.work.steps[resident.segment][resident.op].op);
   }
 
   template <class F>
@@ -316,8 +336,15 @@ class Run {
       }
   }
 
-  /// L2 answers with what it holds, HBM with the rest; both through the SM's port. Returns the bytes from HBM.
-  std::int64_t load(const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
+  /// What a load fetches, from the links' point of view.
+  struct Fetch {
+    std::int64_t hbm_bytes = 0;
+    Picoseconds latency = 0, there = 0;
+    Reason reason = Reason::l2;
+  };
+
+  /// L2 answers with what it holds, HBM with the rest; both through the SM's port.
+  Fetch fetch(const Resident& resident, const Step& step, Picoseconds now) {
     std::int64_t miss = 0, evicted = 0;
     bool far = false;
     for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
@@ -332,16 +359,46 @@ class Run {
     m_result->tensors[static_cast<std::size_t>(step.tensor)].read += miss;
     if (evicted > 0) m_hbm.serve(now, m_speeds.hbm_write.cost(evicted));
     // The lines of a tile lie everywhere: the tile is there when the farthest of them is.
-    const Picoseconds latency = miss > 0 ? m_speeds.hbm_latency : far ? m_speeds.l2_far_latency : m_speeds.l2_latency;
+    Fetch fetched;
+    fetched.hbm_bytes = miss;
+    fetched.latency = miss > 0 ? m_speeds.hbm_latency : far ? m_speeds.l2_far_latency : m_speeds.l2_latency;
+    fetched.there = now;
     Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
-    latest(sm.port.serve(now, step.port) + latency, Reason::l2, end, reason);
-    latest(m_l2_link.serve(now, step.l2) + latency, Reason::l2, end, reason);
-    if (miss > 0) latest(m_hbm.serve(now, m_speeds.hbm_read.cost(miss)) + latency, Reason::hbm, end, reason);
+    latest(sm.port.serve(now, step.port) + fetched.latency, Reason::l2, fetched.there, fetched.reason);
+    latest(m_l2_link.serve(now, step.l2) + fetched.latency, Reason::l2, fetched.there, fetched.reason);
+    if (miss > 0)
+      latest(m_hbm.serve(now, m_speeds.hbm_read.cost(miss)) + fetched.latency, Reason::hbm, fetched.there,
+             fetched.reason);
+    return fetched;
+  }
+
+  /// The CTA waits for its tile. Returns the bytes from HBM.
+  std::int64_t load(const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
+    const Fetch fetched = fetch(resident, step, now);
+    latest(fetched.there, fetched.reason, end, reason);
     // Addresses before, conversions and shared memory after: the warps do this between waits for global memory.
-    const Picoseconds waits = step.core->round_trips * latency, core_end = on_core(sm, *step.core, now);
-    const Reason wait_reason = miss > 0 ? Reason::hbm : Reason::l2;
+    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
+    const Picoseconds waits = step.core->round_trips * fetched.latency, core_end = on_core(sm, *step.core, now);
+    const Reason wait_reason = fetched.hbm_bytes > 0 ? Reason::hbm : Reason::l2;
     latest(core_end + waits, core_end - now > waits ? step.core->reason : wait_reason, end, reason);
-    return miss;
+    return fetched.hbm_bytes;
+  }
+
+  /// The CTA goes on when its warps have issued the copies.
+  std::int64_t start(Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason,
+                     Picoseconds& arrival) {
+    const Fetch fetched = fetch(resident, step, now);
+    latest(on_core(m_sms[static_cast<std::size_t>(resident.sm)], *step.core, now), step.core->reason, end, reason);
+    Arrival last{std::max(fetched.there, end), fetched.reason};
+    if (!resident.under_way.empty() && resident.under_way.back().at > last.at) last = resident.under_way.back();
+    resident.under_way.push_back(last);
+    arrival = last.at;
+    return fetched.hbm_bytes;
+  }
+
+  static void wait(Resident& resident, const Step& step, Picoseconds& end, Reason& reason) {
+    for (; resident.under_way.size() > static_cast<std::size_t>(step.pending); resident.under_way.pop_front())
+      latest(resident.under_way.front().at, resident.under_way.front().reason, end, reason);
   }
 
   /// Into L2, which pushes dirty lines out to make room; the store waits when HBM cannot take them fast enough.
@@ -384,9 +441,10 @@ class Run {
     m_result->reasons[static_cast<std::size_t>(reason)] += when.end - when.begin;
     if (m_options->trace) emit(resident, op, when, reason, hbm_bytes);
   }
-  void emit(const Resident& resident, const TileOp& op, Interval when, Reason reason, std::int64_t hbm_bytes) {
+  void emit(const Resident& resident, const TileOp& op, Interval when, Reason reason, std::int64_t hbm_bytes,
+            Picoseconds arrival = 0) {
     m_options->trace->span(
-        {when.begin, when.end, reason, m_kernel, resident.cta, resident.sm, resident.slot, op, hbm_bytes});
+        {when.begin, when.end, reason, m_kernel, resident.cta, resident.sm, resident.slot, op, hbm_bytes, arrival});
   }
 
   void report_progress() {
@@ -421,12 +479,13 @@ L2Cache l2_of(const Machine& machine) {
                  kL2Slices);
 }
 
-Picoseconds roofline_bound(const KernelCount& c, std::int64_t hbm_read_bytes, const Machine& m) {
+Picoseconds roofline_bound(const KernelCount& c, MatrixUnit unit, std::int64_t hbm_read_bytes, const Machine& m) {
+  const Quantity& products = unit == MatrixUnit::tensor ? m.tensor_fp16_flops_per_clk : m.fma_flops_per_clk;
   const Speeds speeds(m);
   const std::int64_t sms = static_cast<std::int64_t>(m.num_sms.value);
   const std::int64_t wire = c.sm.sector_read + c.sm.sector_write;
   const auto units = [&m](const Quantity& per_clock) { return Speeds::per_clock(m, per_clock); };
-  return std::max({units(m.fma_flops_per_clk).cost(c.flops_executed) / sms, units(m.exps_per_clk).cost(c.exps) / sms,
+  return std::max({units(products).cost(c.flops_executed) / sms, units(m.exps_per_clk).cost(c.exps) / sms,
                    speeds.l2.cost(wire), speeds.port.cost(wire) / sms, speeds.hbm_read.cost(hbm_read_bytes)});
 }
 

@@ -76,7 +76,8 @@ Occupancy occupancy(const CtaResources& resources, const Machine& machine);
 L2Cache l2_of(const Machine& machine);
 
 /// Least time that the machine's rates allow for the counted work: the roofline. No run is faster.
-Picoseconds roofline_bound(const KernelCount& count, std::int64_t hbm_read_bytes, const Machine& machine);
+Picoseconds roofline_bound(const KernelCount& count, MatrixUnit unit, std::int64_t hbm_read_bytes,
+                           const Machine& machine);
 
 /// Throws Error(unsupported) when a CTA does not fit on an SM (names needed and available).
 ///

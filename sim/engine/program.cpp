@@ -38,7 +38,7 @@ TileOp advanced(TileOp op, const Repeat& repeat, std::int64_t repetition, const 
     op.i += n;
   else
     op.j += n;
-  if (op.op == Op::barrier) return op;  // covers no region
+  if (op.op == Op::barrier || op.op == Op::wait) return op;  // covers no region
   const bool moves = op.op == Op::load || op.op == Op::store;
   const bool owned = op.op == Op::clear_gradient || op.op == Op::gradient_sum;  // rows are those of `tensor`
   const bool by_key = (moves || owned) && layout_of(op.tensor) == Layout::by_key;

@@ -22,7 +22,7 @@ std::vector<Stretch> unrolled(const WarpWork& work) {
       for (Stretch s : phase.stretches) {
         const int n = std::min(at_once, left);
         for (int Stretch::*count : {&Stretch::instructions, &Stretch::clocks, &Stretch::fma, &Stretch::alu,
-                                    &Stretch::mufu, &Stretch::bank_reads, &Stretch::wavefronts, &Stretch::waits})
+                                    &Stretch::mufu, &Stretch::mma, &Stretch::bank_reads, &Stretch::wavefronts, &Stretch::waits})
           s.*count *= n;
         all.push_back(s);
       }
@@ -30,7 +30,8 @@ std::vector<Stretch> unrolled(const WarpWork& work) {
   return all;
 }
 
-constexpr int kWavefrontBytes = 128;  // of one pass over the 32 banks
+constexpr int kWavefrontBytes = 128;            // of one pass over the 32 banks
+constexpr Clocks kMmaFlops = 2 * 16 * 8 * 16;  // of one product (Stretch::mma)
 
 int clocks_per_instruction(int schedulers, double lanes_per_clock) {
   return std::max(1, static_cast<int>(std::lround(kWarpSize * schedulers / lanes_per_clock)));
@@ -57,11 +58,17 @@ SmModel::SmModel(const Machine& m)
       m_mufu_clocks(clocks_per_instruction(m_schedulers, m.exps_per_clk.value)),
       m_bank_reads_per_clock(static_cast<int>(m.bank_reads_per_clk.value)),
       m_smem_bytes_per_clock(static_cast<int>(m.smem_bytes_per_clk.value)),
+      m_mma_flops_per_clock(std::max<std::int64_t>(1, std::llround(m.mma_flops_per_clk.value))),
       m_latency(std::llround(m.on_chip_latency_clk.value)) {}
 
 Clocks SmModel::service(const Stretch& s) const {
   return std::max({Clocks{s.instructions}, Clocks{s.fma} * m_fma_clocks, Clocks{s.alu} * m_alu_clocks,
-                   Clocks{s.mufu} * m_mufu_clocks, Clocks{s.bank_reads} / m_bank_reads_per_clock});
+                   Clocks{s.mufu} * m_mufu_clocks, Clocks{s.bank_reads} / m_bank_reads_per_clock, mma_clocks(s)});
+}
+
+/// A scheduler has its share of the SM's tensor cores.
+Clocks SmModel::mma_clocks(const Stretch& s) const {
+  return Clocks{s.mma} * kMmaFlops * m_schedulers / m_mma_flops_per_clock;
 }
 
 Clocks SmModel::wavefront_clocks(const Stretch& s, int sharers) const {
@@ -69,15 +76,17 @@ Clocks SmModel::wavefront_clocks(const Stretch& s, int sharers) const {
 }
 
 SmModel::Unit SmModel::busiest(const WarpWork& work) const {
-  Clocks arithmetic = 0, shared = 0, special = 0;
+  Clocks arithmetic = 0, shared = 0, special = 0, tensor = 0;
   for (const Phase& phase : work.phases)
     for (const Stretch& s : phase.stretches) {
       arithmetic += phase.times * std::max({Clocks{s.instructions}, Clocks{s.fma} * m_fma_clocks,
                                             Clocks{s.alu} * m_alu_clocks, Clocks{s.bank_reads}});
       special += phase.times * Clocks{s.mufu} * m_mufu_clocks;
+      tensor += phase.times * mma_clocks(s);
       shared += phase.times * wavefront_clocks(s, m_schedulers);
     }
-  return special > std::max(arithmetic, shared) ? Unit::special_function
+  return tensor > std::max({arithmetic, shared, special}) ? Unit::tensor
+         : special > std::max(arithmetic, shared) ? Unit::special_function
          : shared > arithmetic                  ? Unit::shared_memory
                                                 : Unit::arithmetic;
 }

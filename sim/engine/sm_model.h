@@ -23,17 +23,19 @@ class SmModel {
   Clocks clocks(const WarpWork& work, int warps_per_cta, int ctas) const;
 
   /// The unit that is busy longest, for the picture's reason.
-  enum class Unit { arithmetic, shared_memory, special_function };
+  enum class Unit { arithmetic, shared_memory, special_function, tensor };
   Unit busiest(const WarpWork& work) const;
 
  private:
   Clocks service(const Stretch& stretch) const;  // of the scheduler's busiest unit
   Clocks wavefront_clocks(const Stretch& stretch, int sharers) const;
+  Clocks mma_clocks(const Stretch& stretch) const;
 
   int m_schedulers;
   int m_fma_clocks, m_alu_clocks, m_mufu_clocks;  // of a scheduler's units, per warp instruction
   int m_bank_reads_per_clock;
   int m_smem_bytes_per_clock;
+  std::int64_t m_mma_flops_per_clock;  // of the SM
   Clocks m_latency;
 };
 

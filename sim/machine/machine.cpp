@@ -9,6 +9,7 @@ const std::vector<MachineField>& machine_fields() {
       {"fma_flops_per_clk", "FLOP/clk/SM", &Machine::fma_flops_per_clk, 1, 1 << 20},
       {"tensor_fp16_flops_per_clk", "FLOP/clk/SM", &Machine::tensor_fp16_flops_per_clk, 0, 1 << 20},
       {"tensor_fp8_flops_per_clk", "FLOP/clk/SM", &Machine::tensor_fp8_flops_per_clk, 0, 1 << 20},
+      {"mma_flops_per_clk", "FLOP/clk/SM", &Machine::mma_flops_per_clk, 0, 1 << 20},
       {"exps_per_clk", "op/clk/SM", &Machine::exps_per_clk, 1, 1024},
       {"smem_bytes_per_clk", "B/clk/SM", &Machine::smem_bytes_per_clk, 1, 4096},
       {"warp_schedulers", "scheduler", &Machine::warp_schedulers, 1, 64},

@@ -24,6 +24,7 @@ struct Machine {
   Quantity fma_flops_per_clk;          // float32 FMA units, FLOP per clock and SM (a multiply-add is 2)
   Quantity tensor_fp16_flops_per_clk;  // tensor cores, dense, fp16 or bf16 in, float32 accumulation; 0: none
   Quantity tensor_fp8_flops_per_clk;   // 0: none
+  Quantity mma_flops_per_clk;          // what warp instructions (mma.sync) reach of tensor_fp16_flops_per_clk; 0: none
   Quantity exps_per_clk;               // special function unit, per clock and SM
   Quantity smem_bytes_per_clk;         // per SM
   Quantity warp_schedulers;            // per SM, each issues one warp instruction a clock

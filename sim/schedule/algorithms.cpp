@@ -1,6 +1,7 @@
 #include "sim/schedule/algorithms.h"
 
 #include "sim/error.h"
+#include "sim/schedule/tensor_rungs.h"
 
 namespace flashscope {
 namespace {
@@ -12,6 +13,14 @@ TileShape patch_tile(const AttentionProblem&) { return {32, 32, 1}; }
 /// more than a T4 has; the request is then refused with both numbers.)
 TileShape fma_tile(const AttentionProblem& p) {
   return p.head_dim <= 64 ? TileShape{64, 64, 1} : p.head_dim <= 128 ? TileShape{64, 32, 1} : TileShape{32, 32, 1};
+}
+
+/// Tiles of the tensor-core rungs (tensor_rungs.h).
+TileShape three_pass_tensor_tile(const AttentionProblem& p) {
+  return {mma_block_m(fma_width(p.head_dim)), kThreePassTensorKeys, kThreePassTensorStages};
+}
+TileShape flash_v2_tensor_tile(const AttentionProblem& p) {
+  return {mma_block_m(fma_width(p.head_dim)), mma_block_n(fma_width(p.head_dim)), 1};
 }
 
 /// Backward holds more tiles at once (fma_backward.h): two CTAs an SM of 227 KiB up to head_dim 128, one at 256, except
@@ -27,10 +36,14 @@ const std::vector<Algorithm>& all_algorithms() {
        patch_tile, make_three_pass_naive},
       {"three_pass", Pass::forward, "02", "three kernels over shared-memory tiles; S and P go through HBM", fma_tile,
        make_three_pass},
+      {"three_pass_tensor", Pass::forward, "03", "the same on tensor cores, loads under way while it computes",
+       three_pass_tensor_tile, make_three_pass_tensor},
       {"flash_v1", Pass::forward, "04", "K/V outside, O rewritten for every key tile (FlashAttention)", fma_tile,
        make_flash_v1},
       {"flash_v2", Pass::forward, "05", "Q outside, K/V streamed, O kept on chip (FlashAttention-2)", fma_tile,
        make_flash_v2},
+      {"flash_v2_tensor", Pass::forward, "06", "the same on tensor cores, loads under way while it computes",
+       flash_v2_tensor_tile, make_flash_v2_tensor},
       {"three_pass", Pass::backward, "", "P as the forward pass stored it; dP and dS go through HBM", fma_backward_tile,
        make_three_pass_backward},
       {"flash_v1", Pass::backward, "", "S and P recomputed; K/V outside, dQ rewritten for every key tile",

@@ -31,8 +31,10 @@ std::unique_ptr<Schedule> make_schedule(const std::string& algorithm, const Atte
 
 std::unique_ptr<Schedule> make_three_pass_naive(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_three_pass(const AttentionProblem&, TileShape);
+std::unique_ptr<Schedule> make_three_pass_tensor(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v1(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v2(const AttentionProblem&, TileShape);
+std::unique_ptr<Schedule> make_flash_v2_tensor(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_three_pass_backward(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v1_backward(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v2_backward(const AttentionProblem&, TileShape);

@@ -2,6 +2,8 @@
 //
 // One CTA owns query tile i of one head. acc, m and l never leave the chip; acc is divided once, at the end; one
 // statistic a row (LSE) is stored for the backward pass. Key tiles the mask empties are never loaded.
+#include "sim/schedule/flash_v2.h"
+
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/closed_forms.h"
 #include "sim/schedule/fma_rungs.h"
@@ -22,16 +24,7 @@ class FlashV2 final : public Schedule {
                   kFlashV2Code}};
   }
 
-  ClosedForm closed_form() const override {
-    const AttentionProblem& p = problem();
-    const std::int64_t row_bytes = std::int64_t{p.head_dim} * element_bytes(p.dtype);
-    const std::int64_t q_bytes = row_bytes * p.seqlen_q;
-    std::int64_t keys = 0;  // streamed past all query tiles of a head
-    for (int i = 0; i < num_tiles(p.seqlen_q, tile().br); ++i) keys += visited_keys(p, tile(), i);
-    const std::int64_t read = (q_bytes + 2 * keys * row_bytes) * p.num_heads();
-    const std::int64_t lse = 4 * std::int64_t{p.seqlen_q} * p.num_heads();
-    return {read, q_bytes * p.num_heads() + lse, read + q_bytes * p.num_heads()};
-  }
+  ClosedForm closed_form() const override { return flash_v2_closed_form(problem(), tile()); }
 
  protected:
   void cta(int, std::int64_t inner, CtaProgram& cta) const override {
@@ -63,6 +56,16 @@ class FlashV2 final : public Schedule {
 };
 
 }  // namespace
+
+ClosedForm flash_v2_closed_form(const AttentionProblem& p, const TileShape& tile) {
+  const std::int64_t row_bytes = std::int64_t{p.head_dim} * element_bytes(p.dtype);
+  const std::int64_t q_bytes = row_bytes * p.seqlen_q;
+  std::int64_t keys = 0;  // streamed past all query tiles of a head
+  for (int i = 0; i < num_tiles(p.seqlen_q, tile.br); ++i) keys += visited_keys(p, tile, i);
+  const std::int64_t read = (q_bytes + 2 * keys * row_bytes) * p.num_heads();
+  const std::int64_t lse = 4 * std::int64_t{p.seqlen_q} * p.num_heads();
+  return {read, q_bytes * p.num_heads() + lse, read + q_bytes * p.num_heads()};
+}
 
 std::unique_ptr<Schedule> make_flash_v2(const AttentionProblem& problem, TileShape tile) {
   return std::make_unique<FlashV2>(problem, tile);

@@ -68,7 +68,9 @@ FLASHSCOPE_HD constexpr SmemLayout flash_v2_smem(int br, int bc, int width) {
 inline constexpr int kNaiveRegisters = 32;
 inline constexpr int kScoresRegisters = 96;
 inline constexpr int kSoftmaxRegisters = 40;
-FLASHSCOPE_HD constexpr int weighted_sum_registers(int width) { return width <= 64 ? 128 : 176; }
+FLASHSCOPE_HD constexpr int weighted_sum_registers(int width, bool is_bf16) {
+  return width <= 64 ? 128 : width == 128 && is_bf16 ? 176 : 168;
+}
 FLASHSCOPE_HD constexpr int flash_v1_registers(int width) { return width == 64 || width == 128 ? 232 : 168; }
 FLASHSCOPE_HD constexpr int flash_v2_registers(int width) { return width == 32 || width == 128 ? 232 : 168; }
 

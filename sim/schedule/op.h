@@ -71,6 +71,7 @@ enum class Op : std::uint8_t {
   normalize,       // O = diag(1/l) acc   (0 where l = 0)
   log_sum_exp,     // LSE = m + log l     (-inf where l = 0)
   barrier,         // all threads of the CTA meet
+  wait,            // until at most `pending` of the loads that were started are still under way
   // Backward (FlashAttention, Algorithm 4)
   clear_gradient,   // `tensor` (dQ, dK or dV) = 0 on chip
   row_dot,          // D = rowsum(dO ∘ O); with `tensor` P the same number from scores: D = rowsum(dP ∘ P)
@@ -79,7 +80,7 @@ enum class Op : std::uint8_t {
   d_scores,         // dS = P ∘ (dP - D)
   gradient_sum,     // by `tensor`: dV += Pᵀ dO, dK += softmax_scale · dSᵀ Q, dQ += softmax_scale · dS K
 };
-inline constexpr int kNumOps = 18;
+inline constexpr int kNumOps = 19;
 const char* name_of(Op op);
 
 /// One operation on one tile. A value: it names tiles, never pointers.
@@ -94,6 +95,10 @@ struct TileOp {
   std::int64_t bytes = 0;     // load, store: requested of global memory, as the schedule names them
   std::int64_t sectors = 0;   // load, store: the same in 32-byte sectors, counted warp request by warp request
   std::int64_t fill_bytes = 0;  // store: sectors that it covers in part and nobody fills; L2 fetches the rest
+  /// load: the CTA goes on at once (cp.async); the tile may be used after a wait. Loads arrive in the order of their
+  /// start.
+  bool starts = false;
+  int pending = 0;  // wait
 
   bool operator==(const TileOp&) const = default;
 };

@@ -18,6 +18,7 @@ const char* name_of(Op op) {
   static constexpr const char* names[kNumOps] = {"load",           "store",     "clear_state",    "scores",
                                                  "mask",           "softmax",   "online_softmax", "weighted_sum",
                                                  "undo_normalize", "normalize", "log_sum_exp",    "barrier",
+                                                 "wait",
                                                  "clear_gradient", "row_dot",   "probabilities",  "d_probabilities",
                                                  "d_scores",       "gradient_sum"};
   return names[static_cast<int>(op)];
@@ -103,7 +104,7 @@ WarpWork Schedule::warp_work(int kernel, const TileOp& op) const {
   const int threads = std::max(1, launch.resources.threads);
   if (launch.thread_tile.rows == 0) {  // elements in registers
     const std::int64_t elements = (std::int64_t{op.rows} * op.cols * std::max(1, op.depth) + threads - 1) / threads;
-    return op.op == Op::load || op.op == Op::store || op.op == Op::barrier
+    return op.op == Op::load || op.op == Op::store || op.op == Op::barrier || op.op == Op::wait
                ? WarpWork{}
                : arithmetic_work(static_cast<int>(std::min<std::int64_t>(elements, 1 << 20)));
   }
@@ -134,7 +135,8 @@ WarpWork Schedule::warp_work(int kernel, const TileOp& op) const {
     case Op::undo_normalize:
     case Op::normalize: return arithmetic_work(output.rows * output.cols).then(stage_work(output.rows, output.cols));
     case Op::log_sum_exp: return row_end_work(output.rows);
-    case Op::barrier: return {};
+    case Op::barrier:
+    case Op::wait: return {};
     // Backward: no kernel is built, so these are what the pieces of the forward rungs would take.
     case Op::clear_gradient: return arithmetic_work(gradient.rows * gradient.cols);
     case Op::row_dot: return arithmetic_work(output.rows * output.cols).then(row_end_work(output.rows));
@@ -217,6 +219,29 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
   if (op == Op::store) t.fill_bytes = fill_bytes(shape, t.rows, cols.end);
   t.sectors = count_sectors(access, first_byte, shape.pitch(), t.rows, t.cols, shape.element_bytes);
   return t;
+}
+
+int CtaProgram::start(Tensor tensor, int i, int j) {
+  const Range rows = layout_of(tensor) == Layout::by_key ? keys_of(j) : rows_of(i);
+  const Range cols = layout_of(tensor) == Layout::scores ? keys_of(j) : Range{0, head_dim()};
+  TileOp t = moved(Op::load, tensor, i, j, rows, cols, Access::copy);
+  const TensorShape shape = shape_of(tensor, problem());
+  const std::int64_t first_byte =
+      t.head * shape.head_bytes() + t.row * shape.pitch() + std::int64_t{t.col} * shape.element_bytes;
+  const std::int64_t row_bytes = std::int64_t{t.cols} * shape.element_bytes;
+  t.starts = copy_width(first_byte, shape.pitch(), row_bytes, shape.element_bytes) == kVectorBytes;
+  m_sink.op(t);
+  return t.starts ? 1 : 0;
+}
+
+void CtaProgram::wait(int i, int j, int pending) {
+  TileOp t;
+  t.op = Op::wait;
+  t.head = m_head;
+  t.i = i;
+  t.j = j;
+  t.pending = pending;
+  m_sink.op(t);
 }
 
 void CtaProgram::move_region(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access) {

@@ -36,6 +36,9 @@ struct ThreadTile {
   int cols = 0;
 };
 
+/// The unit that a kernel's matrix products run on.
+enum class MatrixUnit { fma, tensor };
+
 /// One kernel launch. CTAs are numbered linearly, head by head: cta = head · ctas_per_head + inner; the launch grid is
 /// one-dimensional because grid.y and grid.z stop at 65,535.
 struct KernelLaunch {
@@ -45,6 +48,7 @@ struct KernelLaunch {
   CtaResources resources;
   ThreadTile thread_tile;
   int code_instructions = 0;  // of the compiled kernel; 0: not known
+  MatrixUnit matrix_unit = MatrixUnit::fma;
 
   std::int64_t ctas() const { return ctas_per_head * heads; }
 };
@@ -168,6 +172,11 @@ class CtaProgram {
   // Tiles by the paper's indices, as layout_of says: by query and statistics: tile i, by key: tile j, scores: (i, j).
   void load(Tensor tensor, int i, int j) { move(Op::load, tensor, i, j); }
   void store(Tensor tensor, int i, int j) { move(Op::store, tensor, i, j); }
+  /// Starts to load a tile and goes on (cp.async). Copies of single elements go through registers instead and have
+  /// arrived at once: a plain load. Returns how many loads are now under way because of it: 1 or 0.
+  int start(Tensor tensor, int i, int j);
+  /// Until at most `pending` of the started loads are under way.
+  void wait(int i, int j, int pending = 0);
   /// The same for any region.
   void move_region(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access);
   /// Loads of a naive kernel: the warps send the requests of the region `warp_times` times, and each element is asked

@@ -73,10 +73,15 @@ FLASHSCOPE_HD bool is_kept(const SparseMask& mask, int row, int key) {
   return keys.begin <= key && key < keys.end && mask.block_kept(row / mask.block_rows(), key / mask.block_columns());
 }
 
-/// True when some pair of rows × keys is kept, for rows of one sequence: their ranges overlap into one.
-FLASHSCOPE_HD bool any_kept_in_sequence(const SparseMask& mask, Range rows, Range keys) {
+/// What rows of one sequence see of `keys`, blocks left aside: their ranges overlap into one. begin >= end: nothing.
+FLASHSCOPE_HD Range seen_of(const SparseMask& mask, Range rows, Range keys) {
   const Range first = kept_keys(mask, rows.begin), last = kept_keys(mask, rows.end - 1);
-  const Range seen = {max_int(first.begin, keys.begin), min_int(last.end, keys.end)};
+  return {max_int(first.begin, keys.begin), min_int(last.end, keys.end)};
+}
+
+/// True when some pair of rows × keys is kept, for rows of one sequence.
+FLASHSCOPE_HD bool any_kept_in_sequence(const SparseMask& mask, Range rows, Range keys) {
+  const Range seen = seen_of(mask, rows, keys);
   if (seen.begin >= seen.end) return false;
   if (!mask.blocks.words) return true;
   for (int row = rows.begin / mask.block_rows(); row <= (rows.end - 1) / mask.block_rows(); ++row)
@@ -87,7 +92,8 @@ FLASHSCOPE_HD bool any_kept_in_sequence(const SparseMask& mask, Range rows, Rang
                        min_int(rows.end, (row + 1) * mask.block_rows())};
       const Range k = {max_int(keys.begin, column * mask.block_columns()),
                        min_int(keys.end, (column + 1) * mask.block_columns())};
-      if (kept_keys(mask, r.begin).begin < k.end && kept_keys(mask, r.end - 1).end > k.begin) return true;
+      const Range in_block = seen_of(mask, r, k);
+      if (in_block.begin < in_block.end) return true;
     }
   return false;
 }

@@ -15,34 +15,42 @@ inline constexpr int kMmaWarps = kMmaThreads / kWarpSize;
 FLASHSCOPE_HD constexpr int mma_block_m(int width) { return width <= 128 ? 128 : 64; }
 FLASHSCOPE_HD constexpr int mma_block_n(int width) { return width <= 64 ? 64 : width <= 128 ? 48 : 32; }
 
-/// Offsets in elements of two bytes; rows are eight elements longer than the tile (mma.cuh).
+/// Offsets in elements; rows are eight elements longer than the tile (mma.cuh). The kernels exist for elements of two
+/// bytes.
 struct MmaSmemLayout {
   int q = 0;  // at the end: O
   int k = 0;
   int v = 0;
   int elements = 0;
-  FLASHSCOPE_HD constexpr std::int64_t bytes() const { return std::int64_t{2} * elements; }
 };
 FLASHSCOPE_HD constexpr MmaSmemLayout flash_v2_tensor_smem(int br, int bc, int width) {
   const int q = br * (width + 8), kv = bc * (width + 8);
   return {0, q, q + kv, q + 2 * kv};
 }
 
-/// Rung 03: side of a tile of S in pass 1; keys of a block of P and V in pass 3, of which two are held (a stage: one).
-inline constexpr int kScoresBlock = 128;
-inline constexpr int kWeightedSumKeys = 64;
-FLASHSCOPE_HD constexpr int three_pass_tensor_stage(int width) {  // elements
-  return mma_block_m(width) * (kWeightedSumKeys + 8) + kWeightedSumKeys * (width + 8);
+/// Rung 03: keys of a tile of S and P. In pass 3 a stage is a tile of P and one of V; two are held.
+inline constexpr int kThreePassTensorKeys = 64;
+inline constexpr int kThreePassTensorStages = 2;
+
+// Elements in shared memory.
+FLASHSCOPE_HD constexpr int three_pass_tensor_scores_smem(int br, int bc, int width) {
+  const int operands = (br + bc) * (width + 8), result = br * (bc + 8);
+  return operands > result ? operands : result;
 }
-FLASHSCOPE_HD constexpr std::int64_t three_pass_tensor_scores_smem(int width) {
-  const int operands = 2 * kScoresBlock * (width + 8), result = kScoresBlock * (kScoresBlock + 8);
-  return std::int64_t{2} * (operands > result ? operands : result);
+FLASHSCOPE_HD constexpr int three_pass_tensor_stage(int br, int bc, int width) {
+  return br * (bc + 8) + bc * (width + 8);
 }
-FLASHSCOPE_HD constexpr std::int64_t three_pass_tensor_weighted_sum_smem(int width) {
-  const int stages = 2 * three_pass_tensor_stage(width), result = mma_block_m(width) * (width + 8);
-  return std::int64_t{2} * (stages > result ? stages : result);
+FLASHSCOPE_HD constexpr int three_pass_tensor_weighted_sum_smem(int br, int bc, int width, int num_stages) {
+  const int stages = num_stages * three_pass_tensor_stage(br, bc, width), result = br * (width + 8);
+  return stages > result ? stages : result;
 }
 
-FLASHSCOPE_HD constexpr int flash_v2_tensor_registers(int) { return 255; }
+// Registers a thread, as in fma_rungs.h.
+FLASHSCOPE_HD constexpr int flash_v2_tensor_registers(int width) { return width <= 32 ? 168 : 255; }
+inline constexpr int kScoresTensorRegisters = 128;
+FLASHSCOPE_HD constexpr int weighted_sum_tensor_registers(int width) { return width <= 64 ? 128 : 168; }
+
+// Instructions of the compiled kernels, likewise.
+inline constexpr int kScoresTensorCode = 1500, kWeightedSumTensorCode = 1500, kFlashV2TensorCode = 4000;
 
 }  // namespace flashscope

@@ -18,7 +18,7 @@ class ThreePassBackward final : public Schedule {
                  Tensor::dQ, Tensor::dK, Tensor::dV, Tensor::dP, Tensor::dS};
     const std::int64_t tr = num_tiles(p.seqlen_q, tile.br), tc = num_tiles(p.seqlen_k, tile.bc);
     const int width = fma_width(p.head_dim);
-    const CtaResources sum = {kFmaThreads, sum_smem(tile, width), weighted_sum_registers(width)};
+    const CtaResources sum = {kFmaThreads, sum_smem(tile, width), weighted_sum_registers(width, p.dtype == DType::bf16)};
     const std::int64_t product_smem = three_pass_scores_smem(tile.br, tile.bc, width).bytes();
     m_kernels = {
         {"three_pass_backward_dv", tc, p.num_kv_heads(), sum, fma_thread_tile(tile.bc, width)},

@@ -15,6 +15,7 @@ struct Stretch {
   int fma = 0;              // multiply, add, multiply-add on the float32 units
   int alu = 0;              // integer, compare, select, convert
   int mufu = 0;             // exponential, reciprocal
+  int mma = 0;              // products of 16 × 8, 16 deep, on the tensor cores
   int bank_reads = 0;       // operands read from the busier of the two register banks
   int wavefronts = 0;       // shared memory and shuffles: passes of 128 bytes
   int waits = 0;            // times that it waits, one after the other, for such results

@@ -25,6 +25,10 @@ struct OpSpan {
   int sm = 0, slot = 0;        // where the CTA is resident
   TileOp op;                   // op.op == barrier with reason launch: the CTA's start
   std::int64_t hbm_bytes = 0;  // load: part that L2 did not hold; store: 0 (L2 is write-back)
+  Picoseconds arrival = 0;     // of a load that was started (TileOp::starts): the CTA went on at `end`
+
+  /// When what moves has arrived.
+  Picoseconds there() const { return op.starts && arrival > end ? arrival : end; }
 };
 
 /// Receives the spans of a run in the order in which they were scheduled (ends are not sorted). Reads, never changes.

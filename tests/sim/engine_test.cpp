@@ -57,7 +57,7 @@ TEST_CASE("laws of a run on random problems") {
       const Prediction run = simulate(*schedule, machine, options);
 
       // Never below the roofline, nor below the bytes that must move.
-      CHECK(run.time >= roofline_bound(run.count, run.hbm.read, machine));
+      CHECK(run.time >= roofline_bound(run.count, schedule->kernels().front().matrix_unit, run.hbm.read, machine));
       CHECK(run.hbm.read >= input_bytes(p));
       CHECK(run.hbm.write + run.hbm_dirty_bytes >= output_bytes(p));
 

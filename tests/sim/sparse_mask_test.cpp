@@ -14,7 +14,10 @@ namespace flashscope {
 namespace {
 
 TEST_CASE("a tile is visited when a pair of it is kept, unmasked when all are, and its pairs are counted: brute force") {
-  const std::uint32_t seed = fresh_seed();
+  std::uint32_t seed = fresh_seed();
+  // Of this one, a block lies across two sequences of which one sees nothing of it.
+  SUBCASE("a seed that failed once") { seed = 1595007921; }
+  SUBCASE("a fresh seed") {}
   CAPTURE(seed);
   std::mt19937 random(seed);
   for (int round = 0; round < 300; ++round) {

@@ -12,6 +12,7 @@ inline Machine test_machine() {
   set(&Machine::sm_clock_mhz, 1000);
   set(&Machine::fma_flops_per_clk, 256);
   set(&Machine::tensor_fp16_flops_per_clk, 4096);
+  set(&Machine::mma_flops_per_clk, 2048);
   set(&Machine::exps_per_clk, 16);
   set(&Machine::smem_bytes_per_clk, 128);
   set(&Machine::warp_schedulers, 4);

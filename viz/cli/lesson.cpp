@@ -161,8 +161,9 @@ void export_page(const Options& options, Context& context) {
 
 Action declare_lesson(CLI::App& app) {
   const auto options = std::make_shared<Options>();
-  add_positionals(app, "list | check [NAME…] | run NAME | export NAME", 100,
-                  "what to do; NAME as 'list' prints it, or the lesson's number", options->words);
+  add_positionals(app, "ACTION", 100,
+                  "list, check [NAME…], run NAME or export NAME; NAME as 'list' prints it, or the lesson's number",
+                  options->words);
   add_text(app, "--lessons", "DIR", "a folder of your own lessons (*.md) instead of those shipped", options->folder);
   add_text(app, "--answers", "FILE", "run: answers by question, as JSON (docs/file-formats.md)", options->answers);
   add_text(app, "--out", "FILE", "run, export: write here instead of to standard output", options->out);

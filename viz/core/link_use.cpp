@@ -4,6 +4,9 @@
 
 namespace flashscope::viz {
 
+/// Spans before the first one shown in which a load may have started that is still under way.
+constexpr std::size_t kStartedBefore = 32;
+
 LinkUse link_use(const StageTrace& trace, double begin, double end, int columns) {
   LinkUse use;
   use.hbm.assign(static_cast<std::size_t>(std::max(0, columns)), 0);
@@ -14,9 +17,11 @@ LinkUse link_use(const StageTrace& trace, double begin, double end, int columns)
   const std::vector<OpSpan>& spans = trace.spans();
   for (const SlotTrack& track : trace.tracks()) {
     const OpSpan* first = trace.last_begun(track, static_cast<Picoseconds>(begin));
-    for (std::size_t n = first ? static_cast<std::size_t>(first - spans.data()) : track.first; n < track.last; ++n) {
+    std::size_t n = first ? static_cast<std::size_t>(first - spans.data()) : track.first;
+    n -= std::min(n - track.first, kStartedBefore);
+    for (; n < track.last; ++n) {
       const OpSpan& span = spans[n];
-      const auto from = static_cast<double>(span.begin), to = static_cast<double>(span.end);
+      const auto from = static_cast<double>(span.begin), to = static_cast<double>(span.there());
       if (from >= end) break;
       if ((span.op.op != Op::load && span.op.op != Op::store) || to <= begin || to <= from) continue;
       const Moved& moved = trace.moved_by(span);

@@ -6,8 +6,8 @@ namespace flashscope::viz {
 namespace {
 
 double share_of(const OpSpan& span, Picoseconds t) {
-  if (t >= span.end) return 1;
-  return static_cast<double>(t - span.begin) / static_cast<double>(span.end - span.begin);
+  const Picoseconds there = span.there();
+  return t >= there ? 1 : static_cast<double>(t - span.begin) / static_cast<double>(there - span.begin);
 }
 
 /// The last touch that began by t; nullptr before the first.
@@ -77,7 +77,7 @@ std::string doing(const StageTrace& trace, const OpSpan& span) {
   const TileOp& op = span.op;
   switch (op.op) {
     case Op::load:
-      return "load " + tile_name(grid_of(trace, op.tensor), op) + (span.hbm_bytes > 0 ? " from HBM" : " from L2");
+      return (op.starts ? "start loading " : "load ") + tile_name(grid_of(trace, op.tensor), op) + (span.hbm_bytes > 0 ? " from HBM" : " from L2");
     case Op::store: return "store " + tile_name(grid_of(trace, op.tensor), op);
     case Op::clear_state: return "acc = 0, m = -∞, l = 0";
     case Op::scores: return score_name("S", op) + " = Q·Kᵀ";
@@ -96,6 +96,7 @@ std::string doing(const StageTrace& trace, const OpSpan& span) {
     case Op::gradient_sum:
       return op.tensor == Tensor::dV ? "dV += Pᵀ·dO" : op.tensor == Tensor::dK ? "dK += dSᵀ·Q" : "dQ += dS·K";
     case Op::barrier: return span.reason == Reason::launch ? "CTA starts" : "barrier";
+    case Op::wait: return "wait for what was started";
   }
   return "";
 }
@@ -179,6 +180,7 @@ class CtaFollower {
       case Op::undo_normalize:
       case Op::log_sum_exp:
       case Op::barrier:
+      case Op::wait:
       case Op::row_dot: break;
       case Op::clear_gradient: hold_gradient(op, current); break;
       case Op::probabilities:
@@ -300,7 +302,7 @@ GridProgress grid_progress(const StageTrace& trace, int kernel, Picoseconds t) {
 }
 
 /// Bytes per picosecond are TB/s; a machine states GB/s.
-double gb_per_s(double bytes, const OpSpan& span) { return 1e3 * bytes / static_cast<double>(span.end - span.begin); }
+double gb_per_s(double bytes, const OpSpan& span) { return 1e3 * bytes / static_cast<double>(span.there() - span.begin); }
 
 }  // namespace
 
@@ -345,15 +347,14 @@ Scene make_scene(const StageTrace& trace, Picoseconds t, int num_sms) {
         static_cast<std::size_t>(track.sm) * scene.slots_per_sm + static_cast<std::size_t>(track.slot);
     if (track.slot < scene.slots_per_sm && slot < scene.slots.size())
       scene.slots[slot] = {true, span->reason, span->op.op, span->op.tensor};
-    const bool moves = span->op.op == Op::load || span->op.op == Op::store;
-    if (moves) {
-      const Moved& moved = trace.moved_by(*span);
-      l2_rate += gb_per_s(static_cast<double>(span->op.bytes), *span);
-      hbm_rate += gb_per_s(static_cast<double>(moved.hbm_read + moved.hbm_write), *span);
+    for (const OpSpan* moving : trace.moving_at(*span, t)) {
+      const Moved& moved = trace.moved_by(*moving);
+      l2_rate += gb_per_s(static_cast<double>(moving->op.bytes), *moving);
+      hbm_rate += gb_per_s(static_cast<double>(moved.hbm_read + moved.hbm_write), *moving);
+      if (track.sm < num_sms) scene.in_flight.push_back(in_flight(trace, *moving, scene.head, t));
     }
-    if (track.sm >= num_sms) continue;
-    scene.sms[static_cast<std::size_t>(track.sm)].ctas.push_back(CtaFollower(trace, *span, t).take());
-    if (moves) scene.in_flight.push_back(in_flight(trace, *span, scene.head, t));
+    if (track.sm < num_sms)
+      scene.sms[static_cast<std::size_t>(track.sm)].ctas.push_back(CtaFollower(trace, *span, t).take());
   }
   const Machine& machine = trace.machine();
   scene.hbm = {machine.hbm_read_gb_per_s.value, std::min(1.0, hbm_rate / machine.hbm_read_gb_per_s.value)};

@@ -164,7 +164,7 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& before, const std::vect
       const auto grid =
           std::find_if(m_grids.begin(), m_grids.end(), [&](const TileGrid& g) { return g.tensor == span.op.tensor; });
       // Bytes from HBM arrive with the load; what an SM writes has its place from the start.
-      const Picoseconds arrives = moved.hbm_read > 0 ? span.end : span.begin;
+      const Picoseconds arrives = moved.hbm_read > 0 ? span.there() : span.begin;
       for_each_cell(*grid, span.op, [&](int cell) {
         // A cell may be several blocks, one below the other: its first stands for it.
         TileOp corner = span.op;
@@ -205,7 +205,7 @@ void StageTrace::index_touches() {
         if (m_grids[g].tensor == span.op.tensor) {
           if (span.op.op == Op::store) m_written[g] = true;
           for_each_cell(m_grids[g], span.op, [&](int cell) {
-            touches[g].push_back({cell, {span.begin, span.end, span.op.op == Op::store}});
+            touches[g].push_back({cell, {span.begin, span.there(), span.op.op == Op::store}});
           });
         }
     } else if (m_scores_on_chip && span.op.op == Op::scores) {
@@ -223,7 +223,7 @@ void StageTrace::index_touches() {
 void StageTrace::index_moved() {
   std::vector<std::pair<Picoseconds, std::size_t>> ends;
   for (std::size_t n = 0; n < m_spans.size(); ++n)
-    if (moves(m_spans[n].op)) ends.emplace_back(m_spans[n].end, n);
+    if (moves(m_spans[n].op)) ends.emplace_back(m_spans[n].there(), n);
   std::sort(ends.begin(), ends.end());
   Moved sum;
   for (const auto& [end, n] : ends) {
@@ -294,6 +294,19 @@ std::pair<const OpSpan*, const OpSpan*> StageTrace::cta_of(const OpSpan& span) c
   return {first, last};
 }
 
+std::vector<const OpSpan*> StageTrace::moving_at(const OpSpan& now, Picoseconds t) const {
+  std::vector<const OpSpan*> moving;
+  if (moves(now.op)) moving.push_back(&now);
+  for (const OpSpan* span = &now; span != m_spans.data();) {
+    --span;
+    const bool of_cta =
+        span->cta == now.cta && span->kernel == now.kernel && span->sm == now.sm && span->slot == now.slot;
+    if (!of_cta || (span->op.op == Op::load && span->there() <= t)) break;  // they arrive in order
+    if (span->op.starts) moving.push_back(span);
+  }
+  return moving;
+}
+
 int StageTrace::head_of(const OpSpan& span) const {
   return static_cast<int>(span.cta / m_schedule->kernels()[static_cast<std::size_t>(span.kernel)].ctas_per_head);
 }
@@ -303,11 +316,14 @@ Moved StageTrace::moved_until(Picoseconds t) const {
   Moved moved = ended == 0 ? Moved{} : m_moved[static_cast<std::size_t>(ended) - 1];
   for (const SlotTrack& track : m_tracks) {
     const OpSpan* span = span_at(track, t);
-    if (!span || !moves(span->op)) continue;
-    const double share = static_cast<double>(t - span->begin) / static_cast<double>(span->end - span->begin);
-    const Moved& whole = moved_by(*span);
-    const auto part = [&](std::int64_t bytes) { return static_cast<std::int64_t>(share * static_cast<double>(bytes)); };
-    moved += {part(whole.sm_read), part(whole.sm_write), part(whole.hbm_read), part(whole.hbm_write)};
+    if (!span) continue;
+    for (const OpSpan* moving : moving_at(*span, t)) {
+      const double share =
+          static_cast<double>(t - moving->begin) / static_cast<double>(moving->there() - moving->begin);
+      const Moved& whole = moved_by(*moving);
+      const auto part = [&](std::int64_t bytes) { return static_cast<std::int64_t>(share * static_cast<double>(bytes)); };
+      moved += {part(whole.sm_read), part(whole.sm_write), part(whole.hbm_read), part(whole.hbm_write)};
+    }
   }
   return moved;
 }

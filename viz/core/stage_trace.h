@@ -88,6 +88,8 @@ class StageTrace {
   /// All spans of the CTA that `span` belongs to, as a range of spans().
   std::pair<const OpSpan*, const OpSpan*> cta_of(const OpSpan& span) const;
   int head_of(const OpSpan& span) const;
+  /// What moves at time t for the CTA that does `now`: that, if it is a move, and loads that it started earlier.
+  std::vector<const OpSpan*> moving_at(const OpSpan& now, Picoseconds t) const;
 
   /// Tensors in global memory, in the schedule's order.
   const std::vector<TileGrid>& grids() const { return m_grids; }

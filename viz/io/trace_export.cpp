@@ -22,7 +22,7 @@ std::string row_ids(int sm, int slot) {
 
 std::string name_of_span(const OpSpan& span) {
   if (span.op.op == Op::barrier && span.reason == Reason::launch) return "CTA start";
-  std::string name = name_of(span.op.op);
+  std::string name = (span.op.starts ? "start " : "") + std::string(name_of(span.op.op));
   if (span.op.op == Op::load || span.op.op == Op::store) name += std::string(" ") + name_of(span.op.tensor);
   return name;
 }
@@ -55,6 +55,8 @@ void ChromeTraceWriter::span(const OpSpan& span) {
                        ",\"j\":" + std::to_string(span.op.j);
   if (span.op.op == Op::load || span.op.op == Op::store)
     fields += ",\"bytes\":" + std::to_string(span.op.bytes) + ",\"hbm_bytes\":" + std::to_string(span.hbm_bytes);
+  if (span.op.starts)
+    fields += ",\"arrives\":" + trace_microseconds(span.there() / kPicosecondsPerNanosecond);
   event(fields + "}");
   ++m_spans;
 }

@@ -1,0 +1,96 @@
+// flash_v2_tensor: the loops of flash_v2 on tensor cores, with loads under way while the CTA computes.
+//
+// K and V have a place each. V of this key tile travels while its scores are computed, K of the next while the softmax
+// and the weighted sum are.
+#include "sim/schedule/algorithms.h"
+#include "sim/schedule/closed_forms.h"
+#include "sim/schedule/flash_v2.h"
+#include "sim/schedule/mma_work.h"
+#include "sim/schedule/tensor_rungs.h"
+
+namespace flashscope {
+namespace {
+
+class FlashV2Tensor final : public Schedule {
+ public:
+  FlashV2Tensor(const AttentionProblem& p, TileShape tile) : Schedule("flash_v2_tensor", p, tile) {
+    m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::O, Tensor::LSE};
+    const int width = fma_width(p.head_dim);
+    const std::int64_t smem_bytes =
+        std::int64_t{element_bytes(p.dtype)} * flash_v2_tensor_smem(tile.br, tile.bc, width).elements;
+    m_kernels = {{"flash_v2_tensor",
+                  num_tiles(p.seqlen_q, tile.br),
+                  p.num_heads(),
+                  {kMmaThreads, smem_bytes, flash_v2_tensor_registers(width)},
+                  {},
+                  kFlashV2TensorCode,
+                  MatrixUnit::tensor}};
+  }
+
+  ClosedForm closed_form() const override { return flash_v2_closed_form(problem(), tile()); }
+
+  WarpWork warp_work(int kernel, const TileOp& op) const override {
+    return mma_warp_work(*this, op, copy_shape(kernel, op));
+  }
+
+ protected:
+  void cta(int, std::int64_t inner, CtaProgram& cta) const override {
+    const int i = static_cast<int>(inner);
+    const SparseMask mask = problem().mask();
+    const Range visited = visited_tiles(mask, tile().br, tile().bc, i);
+    cta.start(Tensor::Q, i, 0);
+    cta.clear_state(i);
+    const int first = first_visited(i);
+    if (first >= 0) cta.start(Tensor::K, i, first);
+    // A tile also starts the next one's K: the last whole tile is not like those before it.
+    cta.for_each_key_tile(visited, but_the_last(whole_tiles(mask, tile().br, tile().bc, i)), [&](int j) {
+      if (!is_visited(problem(), tile(), i, j)) return;
+      const int next = next_visited(i, j);
+      cta.wait(i, j);
+      cta.barrier(i, j);  // K has arrived for all, and the V before has been read
+      cta.start(Tensor::V, i, j);
+      cta.scores(i, j);
+      cta.mask(i, j);
+      cta.wait(i, j);
+      cta.barrier(i, j);  // V has arrived, and K has been read
+      if (next >= 0) cta.start(Tensor::K, i, next);
+      cta.online_softmax(i, j);
+      cta.weighted_sum(i, j);
+    });
+    cta.wait(i, 0);     // for Q, where no key tile is visited
+    cta.barrier(i, 0);  // Q has been read: its place takes O
+    cta.normalize(i);
+    cta.log_sum_exp(i);
+    cta.barrier(i, 0);  // O is in shared memory, in the order of the copy
+    cta.store(Tensor::O, i, 0);
+    cta.store(Tensor::LSE, i, 0);
+  }
+
+ private:
+  int first_visited(int i) const {
+    const Range tiles = visited_tiles(problem().mask(), tile().br, tile().bc, i);
+    return from(i, tile().backward_keys ? tiles.end - 1 : tiles.begin, tiles);
+  }
+  int next_visited(int i, int j) const {
+    return from(i, tile().backward_keys ? j - 1 : j + 1, visited_tiles(problem().mask(), tile().br, tile().bc, i));
+  }
+  /// The first visited tile from j on, in the order of the walk; -1: none.
+  int from(int i, int j, Range tiles) const {
+    const int step = tile().backward_keys ? -1 : 1;
+    for (; tiles.begin <= j && j < tiles.end; j += step)
+      if (is_visited(problem(), tile(), i, j)) return j;
+    return -1;
+  }
+  Range but_the_last(Range tiles) const {
+    if (tiles.begin == tiles.end) return tiles;
+    return tile().backward_keys ? Range{tiles.begin + 1, tiles.end} : Range{tiles.begin, tiles.end - 1};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Schedule> make_flash_v2_tensor(const AttentionProblem& problem, TileShape tile) {
+  return std::make_unique<FlashV2Tensor>(problem, tile);
+}
+
+}  // namespace flashscope

@@ -1,0 +1,121 @@
+#include "sim/schedule/mma_work.h"
+
+#include <algorithm>
+
+#include "sim/error.h"
+#include "sim/schedule/tensor_rungs.h"
+
+namespace flashscope {
+namespace {
+
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
+/// Straight-line arithmetic, as in fma_work.cpp.
+int straight(int instructions) { return instructions * 7 / 5; }
+
+constexpr int kLdmatrixWavefronts = 4;  // four matrices of 8 × 8 two-byte elements: 512 B
+constexpr int kPairs = 2;               // neighbouring elements that one thread holds of a row of 8 columns
+
+/// One step of a product, 16 deep: the fragments of the next come while this one's are multiplied.
+Stretch product_step(const MmaTile& tile, int a_loads, int converts, int element_bytes) {
+  const int mma = ceil_div(tile.rows16 * tile.cols8 * element_bytes, 2);
+  const int loads = ceil_div((a_loads + ceil_div(tile.cols8, 2)) * element_bytes, 2);
+  const int n = loads + mma + converts;
+  return {.instructions = n,
+          .clocks = straight(n),
+          .alu = converts,
+          .mma = mma,
+          .wavefronts = kLdmatrixWavefronts * loads,
+          .prefetches = true};
+}
+
+/// Before the first step: its fragments are waited for.
+Stretch first_fragments(const MmaTile& tile) {
+  return {.instructions = 8 + tile.rows16, .clocks = 12 + 2 * tile.rows16, .alu = 6, .waits = 1};
+}
+
+}  // namespace
+
+WarpWork mma_transposed_work(const MmaTile& tile, int depth, int element_bytes) {
+  return WarpWork()
+      .then(first_fragments(tile))
+      .then(product_step(tile, tile.rows16, 0, element_bytes), ceil_div(depth, 16));
+}
+
+WarpWork mma_work(const MmaTile& tile, int depth, AFrom a, int element_bytes) {
+  const int a_loads = a == AFrom::shared_memory ? tile.rows16 : 0;
+  const int converts = a == AFrom::registers ? 4 * tile.rows16 : 0;  // two floats to one register
+  return WarpWork()
+      .then(first_fragments(tile))
+      .then(product_step(tile, a_loads, converts, element_bytes), ceil_div(depth, 16));
+}
+
+WarpWork start_copy_work(const CopyShape& copy) {
+  const int vectors = ceil_div(copy.rows * copy.cols, std::max(1, copy.vector) * std::max(1, copy.threads));
+  WarpWork work;
+  work.then({.instructions = 54, .clocks = 150, .alu = 30, .mufu = 3, .waits = 3});  // two divisions, as in fma_work.cpp
+  return work.then({.instructions = 14, .clocks = 32, .fma = 3, .alu = 9, .wavefronts = 4}, vectors);
+}
+
+WarpWork round_work(const MmaTile& tile) {
+  const int pairs = 2 * tile.rows16 * tile.cols8, n = 4 * pairs;
+  return WarpWork().then({.instructions = n, .clocks = 2 * n, .fma = kPairs * pairs, .alu = pairs, .wavefronts = pairs});
+}
+
+MmaTile mma_scores_tile(const TileShape& tile) {
+  return {std::max(1, ceil_div(tile.br, 16 * kMmaWarps)), ceil_div(tile.bc, 8)};
+}
+MmaTile mma_output_tile(const TileShape& tile, int width) {
+  return {std::max(1, ceil_div(tile.br, 16 * kMmaWarps)), width / 8};
+}
+
+WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy) {
+  const TileShape& tile = schedule.tile();
+  const int width = fma_width(schedule.problem().head_dim), element = element_bytes(schedule.problem().dtype);
+  const MmaTile scores = mma_scores_tile(tile), output = mma_output_tile(tile, width);
+  const int rows = 2 * scores.rows16;  // of a thread
+  const int keys = kPairs * scores.cols8, cols = kPairs * output.cols8;
+  switch (op.op) {
+    case Op::load: {
+      WarpWork work = op.starts ? start_copy_work(copy) : copy_in_work(copy);
+      const Layout layout = layout_of(op.tensor);
+      return work.then(zero_rest_work(copy, layout == Layout::by_key ? tile.bc : tile.br,
+                                      layout == Layout::scores ? tile.bc : width));
+    }
+    case Op::store: {
+      if (layout_of(op.tensor) == Layout::statistic) return copy_out_work(copy);
+      const int vectors = ceil_div(copy.rows * copy.cols, std::max(1, copy.vector) * std::max(1, copy.threads));
+      return WarpWork()
+          .then({.instructions = 54, .clocks = 150, .alu = 30, .mufu = 3, .waits = 3})
+          .then({.instructions = 14, .clocks = 36, .fma = 3, .alu = 8, .wavefronts = 4, .waits = 1}, vectors);
+    }
+    case Op::scores: return mma_transposed_work(scores, width, element);
+    case Op::weighted_sum: return mma_work(output, tile.bc, AFrom::registers, element);
+    case Op::mask: {
+      const int n = 12 * rows + 3 * rows * keys;
+      return WarpWork().then({.instructions = n, .clocks = straight(n), .alu = n});
+    }
+    case Op::online_softmax: {
+      WarpWork work;
+      work.then({.instructions = rows * keys, .clocks = straight(rows * keys), .alu = rows * keys});  // row maxima
+      work.then({.instructions = 2 * rows, .clocks = straight(2 * rows), .alu = rows, .wavefronts = rows, .waits = 1},
+                2);  // over four lanes
+      // The scale is part of the exponent: a multiply-add, an exponential and an addition an element.
+      const int n = rows * (3 * keys + cols + 10);
+      return work.then({.instructions = n,
+                        .clocks = straight(n),
+                        .fma = rows * (2 * keys + cols + 4),
+                        .alu = 4 * rows,
+                        .mufu = rows * (keys + 1),
+                        .waits = 1});
+    }
+    case Op::clear_state: return arithmetic_work(rows * cols);
+    case Op::normalize: return round_work(output);
+    case Op::log_sum_exp: return row_end_work(rows);
+    case Op::barrier:
+    case Op::wait: return {};
+    default: break;
+  }
+  throw Error(ErrorKind::internal, std::string("mma_warp_work: ") + name_of(op.op) + " is no operation of these rungs");
+}
+
+}  // namespace flashscope

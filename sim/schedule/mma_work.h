@@ -1,0 +1,34 @@
+// What a warp of the tensor-core rungs (03, 06) executes for a tile operation. A CTA's warps share the query rows; each
+// has every key and every column. Counts follow kernels/common/mma.cuh and the kernels' loops.
+#pragma once
+#include "sim/schedule/fma_work.h"
+#include "sim/schedule/schedule.h"
+
+namespace flashscope {
+
+/// A warp's rows of a product, in units of 16, and its result's columns, in units of 8.
+struct MmaTile {
+  int rows16 = 0;
+  int cols8 = 0;
+};
+
+/// What a warp has of S (Br × Bc) and of O (Br × width): CTAs have kMmaWarps warps.
+MmaTile mma_scores_tile(const TileShape& tile);
+MmaTile mma_output_tile(const TileShape& tile, int width);
+
+/// acc += A Bᵀ over `depth`, both from shared memory: add_product_transposed(). Elements of two bytes; of one or four
+/// (fp8, tf32, which no rung has) the tensor cores do twice or half as many in the same time.
+WarpWork mma_transposed_work(const MmaTile& tile, int depth, int element_bytes);
+/// acc += A B over `depth`; A comes from registers, rounded on the way, or from shared memory.
+enum class AFrom { registers, shared_memory };
+WarpWork mma_work(const MmaTile& tile, int depth, AFrom a, int element_bytes);
+/// Starting to copy a tile: cp.async, vector by vector.
+WarpWork start_copy_work(const CopyShape& copy);
+
+/// An accumulator of 8 · cols8 columns scaled (or not) and rounded into shared memory, two columns at a time.
+WarpWork round_work(const MmaTile& tile);
+
+/// Any operation of a rung whose CTAs have kMmaWarps warps.
+WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy);
+
+}  // namespace flashscope
