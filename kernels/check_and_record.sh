@@ -22,19 +22,26 @@ build() {
   cmake --build --preset cuda ${TARGETS:+--target $TARGETS} >"$out/build.log" 2>&1 || { grep -E 'error|FAILED' "$out/build.log" | head -20; return 1; }
 }
 test_all() {
-  ctest --preset cuda -j "$(nproc)" >"$out/ctest.log" 2>&1
+  FLASHSCOPE_WRITE_LOGS="$out/kernel_logs.txt" ctest --preset cuda -j "$(nproc)" >"$out/ctest.log" 2>&1
   local rc=$?
   sed -n '/tests passed/,$p' "$out/ctest.log" | grep -v '^$'
   return $rc
 }
 sanitize() {
-  compute-sanitizer --tool memcheck --error-exitcode 9 build/cuda/bin/test_gpu --source-file="*cases_test*" >"$out/memcheck.log" 2>&1
-  local rc=$?
-  tail -5 "$out/memcheck.log"
+  local rc=0 tool
+  for tool in memcheck racecheck initcheck synccheck; do  # side by side: each takes a core and little of the GPU
+    timeout "${SANITIZE_S:-300}" compute-sanitizer --tool $tool --error-exitcode 9 build/cuda/bin/test_gpu --source-file="*cases_test*" >"$out/$tool.log" 2>&1 &
+  done
+  for tool in memcheck racecheck initcheck synccheck; do
+    wait -n || rc=1
+  done
+  for tool in memcheck racecheck initcheck synccheck; do
+    echo "$tool: $(grep -E 'SUMMARY|test cases' "$out/$tool.log" | tr '\n' ' ')"
+  done
   return $rc
 }
 record() {
-  build/cuda/bin/flashscope measure --problems kernels/recordings/problems.json --record "$out/recording.json" >"$out/measure.txt" 2>"$out/measure.err"
+  build/cuda/bin/flashscope measure --problems "${PROBLEMS:-kernels/recordings/problems.json}" --record "$out/recording.json" >"$out/measure.txt" 2>"$out/measure.err"
   local rc=$?
   tail -3 "$out/measure.err"
   build/cuda/bin/flashscope validate "$out/recording.json" | tee "$out/validate.txt"
@@ -45,7 +52,7 @@ for s in $steps; do
   case $s in
     build) step build build ;;
     test) step tests test_all ;;
-    sanitize) step memcheck sanitize ;;
+    sanitize) step sanitizers sanitize ;;
     record) step record record ;;
   esac
 done

@@ -2,6 +2,7 @@
 #pragma once
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -27,9 +28,25 @@ inline std::uint32_t fresh_seed() {
   return given ? static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
 }
 
-inline const std::vector<std::string>& rungs() {
-  static const std::vector<std::string> names = {"three_pass_naive", "three_pass", "flash_v1", "flash_v2"};
+/// Rungs that are built for a dtype.
+inline std::vector<std::string> rungs(DType dtype) {
+  std::vector<std::string> names;
+  AttentionProblem p;
+  p.dtype = dtype;
+  for (const Algorithm& algorithm : algorithms())
+    if (!algorithm.rung.empty() && device().why_unsupported(*make_schedule(algorithm.name, p)).empty())
+      names.push_back(algorithm.name);
   return names;
+}
+
+/// All of them, each with the widest dtype that it is built for.
+inline std::vector<std::pair<std::string, DType>> rungs() {
+  std::vector<std::pair<std::string, DType>> all;
+  const std::vector<std::string> wide = rungs(DType::fp32);
+  for (const std::string& name : wide) all.emplace_back(name, DType::fp32);
+  for (const std::string& name : rungs(DType::fp16))
+    if (std::find(wide.begin(), wide.end(), name) == wide.end()) all.emplace_back(name, DType::fp16);
+  return all;
 }
 
 inline std::string text_of(const AttentionProblem& p) {
