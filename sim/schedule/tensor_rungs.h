@@ -48,7 +48,7 @@ FLASHSCOPE_HD constexpr int three_pass_tensor_weighted_sum_smem(int br, int bc, 
 // Registers a thread, as in fma_rungs.h.
 FLASHSCOPE_HD constexpr int flash_v2_tensor_registers(int width) { return width <= 32 ? 168 : 255; }
 inline constexpr int kScoresTensorRegisters = 128;
-FLASHSCOPE_HD constexpr int weighted_sum_tensor_registers(int width) { return width <= 64 ? 128 : 168; }
+FLASHSCOPE_HD constexpr int weighted_sum_tensor_registers(int width) { return width <= 64 ? 104 : 168; }
 
 // Instructions of the compiled kernels, likewise.
 inline constexpr int kScoresTensorCode = 1500, kWeightedSumTensorCode = 1500, kFlashV2TensorCode = 4000;
