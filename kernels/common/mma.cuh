@@ -8,6 +8,7 @@
 // An accumulator of two neighbouring 16 × 8 products, rounded, is an A of 16 × 16: P never leaves its registers.
 #pragma once
 #include "kernels/common/tile.cuh"
+#include "sim/schedule/tensor_rungs.h"
 
 namespace flashscope::kernels {
 
@@ -28,17 +29,60 @@ __device__ __forceinline__ unsigned smem_address(const void* at) {
   return static_cast<unsigned>(__cvta_generic_to_shared(at));
 }
 
-/// Elements from one row of a tile to the next in shared memory: eight more than it has. Eight consecutive rows then
-/// start in eight different groups of four banks, and neither ldmatrix nor a copy has a bank conflict.
-__host__ __device__ constexpr int mma_pitch(int cols) { return cols + 8; }
+// ---- tiles in shared memory -----------------------------------------------------------------------------------------
+//
+// Rows follow each other without a gap; within a row, chunks of eight elements (16 bytes) are swapped so that one chunk
+// of eight consecutive rows lies in eight different groups of four banks: chunk c of a row lies at place c ^ swizzle(row).
+// Neither ldmatrix nor a copy then has a bank conflict. (Rows made longer by 16 bytes would do the same for the banks,
+// but every other row would start inside a sector, and cp.async fetches a sector twice that it has to write to two: an
+// H200 counted 1.5 times the bytes.)
+
+inline constexpr int kChunk = 8;            // elements
+inline constexpr unsigned kChunkBytes = 16;
+inline constexpr int kSmemAlignment = 128;  // of every tile: addresses are swizzled by exclusive or
+
+template <int kCols>
+struct Swizzle {
+  static constexpr int kChunks = kCols / kChunk;
+  static constexpr int kMask = kChunks < 8 ? kChunks - 1 : 7;
+  static constexpr int kRowsALine = kChunks < 8 ? 8 / kChunks : 1;  // of 128 bytes: all banks
+  static constexpr unsigned kRowBytes = 2 * kCols;
+
+  static __device__ __forceinline__ int of_row(int row) { return row / kRowsALine & kMask; }
+  /// Element at which a chunk starts.
+  static __device__ __forceinline__ int chunk(int row, int c) { return row * kCols + (c ^ of_row(row)) * kChunk; }
+  static __device__ __forceinline__ int element(int row, int col) { return chunk(row, col / kChunk) + col % kChunk; }
+
+  /// Shared-memory address of chunk `odd` (0 or 1) of a row; step() takes it an even number of chunks further.
+  static __device__ __forceinline__ unsigned address(const void* tile, int row, int odd) {
+    return smem_address(tile) + row * kRowBytes + (odd ^ of_row(row)) * kChunkBytes;
+  }
+  static __device__ __forceinline__ unsigned step(unsigned address, int chunks) {
+    return (address ^ (chunks & kMask) * kChunkBytes) + (chunks & ~kMask) * kChunkBytes;
+  }
+};
 
 // ---- ldmatrix: four 8 × 8 matrices at once; lane l names row l % 8 of matrix l / 8 -----------------------------------
 
-/// A of rows [0, 16) × columns [0, 16) of a row-major tile in shared memory.
-template <class T>
-__device__ __forceinline__ FragmentA load_a(const T* tile, int pitch) {
+/// Where this lane reads A: rows [first_row, first_row + 16), the first two chunks.
+template <int kCols>
+__device__ __forceinline__ unsigned lane_of_a(const void* tile, int first_row) {
   const int lane = threadIdx.x % kWarpSize;
-  const unsigned at = smem_address(tile + lane % 16 * pitch + lane / 16 * 8);
+  return Swizzle<kCols>::address(tile, first_row + lane % 16, lane / 16);
+}
+/// B of a tile whose rows are B's columns (K in Q Kᵀ): its rows [0, 16), the first two chunks.
+template <int kCols>
+__device__ __forceinline__ unsigned lane_of_b_transposed(const void* tile) {
+  const int lane = threadIdx.x % kWarpSize;
+  return Swizzle<kCols>::address(tile, lane % 8 + lane / 16 * 8, lane / 8 % 2);
+}
+/// B of a row-major tile (V in P V): its rows [0, 16), the first two chunks.
+template <int kCols>
+__device__ __forceinline__ unsigned lane_of_b(const void* tile) {
+  return lane_of_a<kCols>(tile, 0);
+}
+
+__device__ __forceinline__ FragmentA load_a(unsigned at) {
   FragmentA a;
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(a.x[0]), "=r"(a.x[1]), "=r"(a.x[2]), "=r"(a.x[3])
@@ -46,21 +90,13 @@ __device__ __forceinline__ FragmentA load_a(const T* tile, int pitch) {
   return a;
 }
 
-/// B of two neighbouring products from a tile whose rows are B's columns (K in Q Kᵀ): its rows [0, 16), columns [0, 16).
-template <class T>
-__device__ __forceinline__ void load_b_transposed(FragmentB (&b)[2], const T* tile, int pitch) {
-  const int lane = threadIdx.x % kWarpSize;
-  const unsigned at = smem_address(tile + (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 8);
+/// B of two neighbouring products.
+__device__ __forceinline__ void load_b_transposed(FragmentB (&b)[2], unsigned at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(b[0].x[0]), "=r"(b[0].x[1]), "=r"(b[1].x[0]), "=r"(b[1].x[1])
                : "r"(at));
 }
-
-/// B of two neighbouring products from a row-major tile (V in P V): its rows [0, 16), columns [0, 16).
-template <class T>
-__device__ __forceinline__ void load_b(FragmentB (&b)[2], const T* tile, int pitch) {
-  const int lane = threadIdx.x % kWarpSize;
-  const unsigned at = smem_address(tile + lane % 16 * pitch + lane / 16 * 8);
+__device__ __forceinline__ void load_b(FragmentB (&b)[2], unsigned at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(b[0].x[0]), "=r"(b[0].x[1]), "=r"(b[1].x[0]), "=r"(b[1].x[1])
                : "r"(at));
@@ -82,20 +118,20 @@ __device__ __forceinline__ void multiply_add(Accumulator& c, const FragmentA& a,
                  : "r"(a.x[0]), "r"(a.x[1]), "r"(a.x[2]), "r"(a.x[3]), "r"(b.x[0]), "r"(b.x[1]));
 }
 
-/// acc += A Bᵀ for one warp: 16 · kM rows of A, 8 · kN rows of B, both row-major in shared memory with the contraction
-/// along the row. Each B that is read serves kM products, each A kN.
-template <int kDepth, class T, int kM, int kN>
-__device__ __forceinline__ void add_product_transposed(Accumulator (&acc)[kM][kN], const T* a, int a_pitch, const T* b,
-                                                       int b_pitch) {
+/// acc += A Bᵀ for one warp: 16 · kM rows of A, 8 · kN rows of B, kDepth columns each, from lane_of_a() and
+/// lane_of_b_transposed(). Each B that is read serves kM products, each A kN.
+template <class T, int kDepth, int kM, int kN>
+__device__ __forceinline__ void add_product_transposed(Accumulator (&acc)[kM][kN], unsigned a, unsigned b) {
+  using S = Swizzle<kDepth>;
 #pragma unroll
-  for (int k = 0; k < kDepth; k += 16) {
+  for (int k = 0; k < S::kChunks; k += 2) {
     FragmentA rows[kM];
 #pragma unroll
-    for (int m = 0; m < kM; ++m) rows[m] = load_a(a + 16 * m * a_pitch + k, a_pitch);
+    for (int m = 0; m < kM; ++m) rows[m] = load_a(S::step(a, k) + 16 * m * S::kRowBytes);
 #pragma unroll
     for (int n = 0; n < kN; n += 2) {
       FragmentB columns[2];
-      load_b_transposed(columns, b + 8 * n * b_pitch + k, b_pitch);
+      load_b_transposed(columns, S::step(b, k) + 8 * n * S::kRowBytes);
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
         multiply_add<T>(acc[m][n], rows[m], columns[0]);
@@ -105,14 +141,16 @@ __device__ __forceinline__ void add_product_transposed(Accumulator (&acc)[kM][kN
   }
 }
 
-/// acc += A B for one warp, 16 rows of B: `rows` is A's part of the contraction.
+/// acc += A B for one warp, rows [first_row, first_row + 16) of B (8 · kN columns; lane_of_b()): `rows` is A's part of
+/// the contraction.
 template <class T, int kM, int kN>
-__device__ __forceinline__ void add_product(Accumulator (&acc)[kM][kN], const FragmentA (&rows)[kM], const T* b,
-                                            int b_pitch) {
+__device__ __forceinline__ void add_product(Accumulator (&acc)[kM][kN], const FragmentA (&rows)[kM], unsigned b,
+                                            int first_row) {
+  using S = Swizzle<8 * kN>;
 #pragma unroll
   for (int n = 0; n < kN; n += 2) {
     FragmentB columns[2];
-    load_b(columns, b + 8 * n, b_pitch);
+    load_b(columns, S::step(b, n) + first_row * S::kRowBytes);
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
       multiply_add<T>(acc[m][n], rows[m], columns[0]);
@@ -169,50 +207,67 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
-/// Starts the copy of a tile into shared memory in the storage dtype, each byte once, in the order of load_tile(). Rows
-/// that are no multiple of 16 bytes go element by element through registers, and have arrived when this returns.
-template <class T, class Observer>
-__device__ __forceinline__ void start_load(T* smem, int pitch, const GlobalTile<T>& t, Observer& observer) {
+/// Starts the copy of a tile into a swizzled one of kRows × kCols in shared memory, each byte once, in the order of
+/// load_tile(). Rows that are no multiple of 16 bytes go element by element through registers, and have arrived when this
+/// returns. Full width is the fast case: a thread's chunks lie a fixed distance apart, known to the compiler where rows
+/// follow each other (kWholeRows: Q, K, V).
+template <int kRows, int kCols, bool kWholeRows = true, class T, class Observer>
+__device__ __forceinline__ void start_load(T* smem, const GlobalTile<T>& t, Observer& observer) {
+  using S = Swizzle<kCols>;
   observer.load(t);
   const T* const source = t.base + t.first();
   const int rows = t.num_rows();
-  if (copies_vectors(t)) {
-    constexpr int kVec = kVectorBytes / sizeof(T);
+  if (t.num_cols() == kCols && (kWholeRows || t.row_elements % kChunk == 0)) {
+    constexpr int kRowsAtOnce = kMmaThreads / S::kChunks;
+    const int row = threadIdx.x / S::kChunks, c = threadIdx.x % S::kChunks;
+    const int pitch = kWholeRows ? kCols : t.row_elements;
+    const T* from = source + row * pitch + c * kChunk;
+#pragma unroll
+    for (int n = 0; n < kRows; n += kRowsAtOnce, from += kRowsAtOnce * pitch)
+      if (rows == kRows || row + n < rows) copy_async(smem + S::chunk(row + n, c), from);
+  } else if (copies_vectors(t)) {
 #pragma unroll 1
-    for (TileCursor at(threadIdx.x * kVec, blockDim.x * kVec, t.num_cols()); at.row < rows; at.advance())
-      copy_async(&smem[at.row * pitch + at.col], source + (at.row * t.row_elements + at.col));
+    for (TileCursor at(threadIdx.x * kChunk, blockDim.x * kChunk, t.num_cols()); at.row < rows; at.advance())
+      copy_async(smem + S::chunk(at.row, at.col / kChunk), source + (at.row * t.row_elements + at.col));
   } else {
 #pragma unroll 1
     for (TileCursor at(threadIdx.x, blockDim.x, t.num_cols()); at.row < rows; at.advance())
-      smem[at.row * pitch + at.col] = load_cg<T, 1>(source + (at.row * t.row_elements + at.col)).values[0];
+      smem[S::element(at.row, at.col)] = load_cg<T, 1>(source + (at.row * t.row_elements + at.col)).values[0];
   }
 }
 
 /// Stores a tile that lies in shared memory in the storage dtype.
-template <class T, class Observer>
-__device__ __forceinline__ void store_rounded(const T* smem, int pitch, const GlobalTile<T>& t, Observer& observer) {
+template <int kCols, class T, class Observer>
+__device__ __forceinline__ void store_rounded(const T* smem, const GlobalTile<T>& t, Observer& observer) {
+  using S = Swizzle<kCols>;
   observer.store(t);
   T* const target = t.base + t.first();
   const int rows = t.num_rows();
   if (copies_vectors(t)) {
-    constexpr int kVec = kVectorBytes / sizeof(T);
 #pragma unroll 1
-    for (TileCursor at(threadIdx.x * kVec, blockDim.x * kVec, t.num_cols()); at.row < rows; at.advance())
+    for (TileCursor at(threadIdx.x * kChunk, blockDim.x * kChunk, t.num_cols()); at.row < rows; at.advance())
       store_pack(target + (at.row * t.row_elements + at.col),
-                 *reinterpret_cast<const Pack<T, kVec>*>(&smem[at.row * pitch + at.col]));
+                 *reinterpret_cast<const Pack<T, kChunk>*>(&smem[S::chunk(at.row, at.col / kChunk)]));
   } else {
 #pragma unroll 1
     for (TileCursor at(threadIdx.x, blockDim.x, t.num_cols()); at.row < rows; at.advance())
-      store_pack(target + (at.row * t.row_elements + at.col), Pack<T, 1>{smem[at.row * pitch + at.col]});
+      store_pack(target + (at.row * t.row_elements + at.col), Pack<T, 1>{smem[S::element(at.row, at.col)]});
   }
 }
 
-/// Zeroes what a tile of kRows × kCols does not fill (see zero_rest).
+/// Zeroes the columns from `cols` on of all kRows rows.
 template <int kRows, int kCols, class T>
-__device__ __forceinline__ void zero_unfilled(T* smem, int rows, int cols) {
-  if (rows == kRows && cols == kCols) return;
+__device__ __forceinline__ void zero_columns(T* smem, int cols) {
+  if (cols == kCols) return;
   for (int n = threadIdx.x; n < kRows * kCols; n += blockDim.x)
-    if (n / kCols >= rows || n % kCols >= cols) smem[n / kCols * mma_pitch(kCols) + n % kCols] = narrow<T>(0.0f);
+    if (n % kCols >= cols) smem[Swizzle<kCols>::element(n / kCols, n % kCols)] = narrow<T>(0.0f);
+}
+/// Zeroes the rows from `rows` on, in the columns before `cols`. (Never the same element as zero_columns.)
+template <int kRows, int kCols, class T>
+__device__ __forceinline__ void zero_rows(T* smem, int rows, int cols) {
+  if (rows == kRows) return;
+  for (int n = threadIdx.x; n < kRows * kCols; n += blockDim.x)
+    if (n / kCols >= rows && n % kCols < cols) smem[Swizzle<kCols>::element(n / kCols, n % kCols)] = narrow<T>(0.0f);
 }
 
 /// 2^x in one instruction of the special function unit; denormal results are 0.

@@ -87,10 +87,6 @@ Verification as_reported(const flashscope::Verification& v) {
   return out;
 }
 
-struct Yardstick {
-  AttentionOutputs reference, same_precision;
-};
-
 /// Computed on the CPU, for a whole problem or a part of one.
 Yardstick yardstick_of(const Schedule& schedule, const AttentionProblem& problem, const AttentionInputs& inputs) {
   // flash_v1 rounds O to the storage dtype once per key tile: it is held to its own schedule, executed here.
@@ -124,7 +120,7 @@ AttentionInputs seeded_inputs(const AttentionProblem& problem, std::uint32_t see
 }
 
 VerifiedOutputs verify_outputs(const Schedule& schedule, const AttentionInputs& inputs, const AttentionOutputs& outputs,
-                               std::uint32_t seed, const std::function<AttentionOutputs()>& full_reference) {
+                               std::uint32_t seed, const std::function<Yardstick()>& full) {
   const AttentionProblem& p = schedule.problem();
   const std::int64_t row_work = std::int64_t{std::max(1, p.seqlen_k)} * p.head_dim;
   if (row_work * p.seqlen_q * p.num_heads() <= kFullWork) {
@@ -137,13 +133,15 @@ VerifiedOutputs verify_outputs(const Schedule& schedule, const AttentionInputs& 
   const std::int64_t rows = kFullWork / (row_work * static_cast<std::int64_t>(heads.size()));
   const Part part(p, inputs, std::move(heads), sample(p.seqlen_q, std::max<std::int64_t>(2, rows), random));
   const Yardstick y = yardstick_of(schedule, part.problem, part.inputs);
-  const AttentionOutputs reference = full_reference();
-  require_same("O", rows_of(reference.o, part.heads, part.rows), y.reference.o);
-  require_same("LSE", rows_of(reference.lse, part.heads, part.rows), y.reference.lse);
-  return {as_reported(flashscope::compare(outputs.o, reference.o, largest_error(y.same_precision.o, y.reference.o),
-                                          p.dtype)),
-          as_reported(flashscope::compare(outputs.lse, reference.lse,
-                                          largest_error(y.same_precision.lse, y.reference.lse), DType::fp32))};
+  const Yardstick whole = full();
+  require_same("O", rows_of(whole.reference.o, part.heads, part.rows), y.reference.o);
+  require_same("LSE", rows_of(whole.reference.lse, part.heads, part.rows), y.reference.lse);
+  const auto verified = [&](Array AttentionOutputs::*of, DType dtype) {
+    const double largest = std::max(largest_error(whole.same_precision.*of, whole.reference.*of),
+                                    largest_error(y.same_precision.*of, y.reference.*of));
+    return as_reported(flashscope::compare(outputs.*of, whole.reference.*of, largest, dtype));
+  };
+  return {verified(&AttentionOutputs::o, p.dtype), verified(&AttentionOutputs::lse, DType::fp32)};
 }
 
 }  // namespace flashscope::kernels

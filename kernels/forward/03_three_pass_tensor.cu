@@ -20,12 +20,11 @@ __global__ void __maxnreg__(bound<Observer>(kScoresTensorRegisters))
     three_pass_tensor_scores(KernelParams p, Observer log) {
 #if __CUDA_ARCH__ >= 800
   constexpr int kBlockM = mma_block_m(kWidth), kBlockN = kThreePassTensorKeys;
-  constexpr int kPitch = mma_pitch(kWidth), kSPitch = mma_pitch(kBlockN);
   constexpr int kWarpRows = kBlockM / kMmaWarps, kM = kWarpRows / 16, kN = kBlockN / 8;
-  extern __shared__ uint4 shared_vectors[];
-  T* const smem_q = reinterpret_cast<T*>(shared_vectors);  // [kBlockM][kPitch]
-  T* const smem_k = smem_q + kBlockM * kPitch;             // [kBlockN][kPitch]
-  T* const smem_s = smem_q;                                // [kBlockM][kSPitch], over Q and K
+  extern __shared__ __align__(kSmemAlignment) unsigned char shared_bytes[];
+  T* const smem_q = reinterpret_cast<T*>(shared_bytes);  // [kBlockM][kWidth], swizzled
+  T* const smem_k = smem_q + kBlockM * kWidth;           // [kBlockN][kWidth], swizzled
+  T* const smem_s = smem_q;                              // [kBlockM][kBlockN], swizzled, over Q and K
 
   const CtaPlace<T> at(p);
   const int n_blocks = num_tiles(p.mask.seqlen_k, kBlockN);
@@ -33,17 +32,19 @@ __global__ void __maxnreg__(bound<Observer>(kScoresTensorRegisters))
   const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, at.inner % n_blocks);
   const int warp_row = threadIdx.x / kWarpSize * kWarpRows;
 
-  start_load(smem_q, kPitch, at.q(rows), log);
-  start_load(smem_k, kPitch, at.k(keys), log);
+  start_load<kBlockM, kWidth>(smem_q, at.q(rows), log);
+  start_load<kBlockN, kWidth>(smem_k, at.k(keys), log);
   commit_copies();
-  zero_unfilled<kBlockM, kWidth>(smem_q, size_of(rows), p.head_dim);
-  zero_unfilled<kBlockN, kWidth>(smem_k, size_of(keys), p.head_dim);
+  zero_columns<kBlockM, kWidth>(smem_q, p.head_dim);
+  zero_columns<kBlockN, kWidth>(smem_k, p.head_dim);
+  zero_rows<kBlockM, kWidth>(smem_q, size_of(rows), p.head_dim);
+  zero_rows<kBlockN, kWidth>(smem_k, size_of(keys), p.head_dim);
   wait_for_copies<0>();
   __syncthreads();
 
   Accumulator acc_s[kM][kN];
   clear(acc_s);
-  add_product_transposed<kWidth>(acc_s, smem_q + warp_row * kPitch, kPitch, smem_k, kPitch);
+  add_product_transposed<T, kWidth>(acc_s, lane_of_a<kWidth>(smem_q, warp_row), lane_of_b_transposed<kWidth>(smem_k));
   log.compute(Op::scores, at.head, rows, keys, p.head_dim);
   const bool masked = !all_kept(p.mask, rows, keys);
   if (masked) log.compute(Op::mask, at.head, rows, keys);
@@ -60,13 +61,13 @@ __global__ void __maxnreg__(bound<Observer>(kScoresTensorRegisters))
       };
 #pragma unroll
       for (int n = 0; n < kN; ++n) {
-        const int col = accumulator_col() + 8 * n, key = keys.begin + col;
-        *reinterpret_cast<unsigned*>(&smem_s[row * kSPitch + col]) =
+        const int key = keys.begin + accumulator_col() + 8 * n;
+        *reinterpret_cast<unsigned*>(smem_s + Swizzle<kBlockN>::chunk(row, n) + accumulator_col()) =
             rounded_pair<T>(score(acc_s[m][n].x[2 * half], key), score(acc_s[m][n].x[2 * half + 1], key + 1));
       }
     }
   __syncthreads();
-  store_rounded(smem_s, kSPitch, at.scores(rows, keys), log);
+  store_rounded<kBlockN>(smem_s, at.scores(rows, keys), log);
 #endif
 }
 
@@ -76,13 +77,12 @@ __global__ void __maxnreg__(bound<Observer>(weighted_sum_tensor_registers(kWidth
     three_pass_tensor_weighted_sum(KernelParams p, Observer log) {
 #if __CUDA_ARCH__ >= 800
   constexpr int kBlockM = mma_block_m(kWidth), kBlockN = kThreePassTensorKeys;
-  constexpr int kPitch = mma_pitch(kWidth), kPPitch = mma_pitch(kBlockN);
   constexpr int kStage = three_pass_tensor_stage(kBlockM, kBlockN, kWidth);  // elements
   constexpr int kWarpRows = kBlockM / kMmaWarps, kM = kWarpRows / 16, kN = kWidth / 8;
-  extern __shared__ uint4 shared_vectors[];
-  T* const smem = reinterpret_cast<T*>(shared_vectors);
-  const auto smem_p = [&](int stage) { return smem + stage * kStage; };                      // [kBlockM][kPPitch]
-  const auto smem_v = [&](int stage) { return smem + stage * kStage + kBlockM * kPPitch; };  // [kBlockN][kPitch]
+  extern __shared__ __align__(kSmemAlignment) unsigned char shared_bytes[];
+  T* const smem = reinterpret_cast<T*>(shared_bytes);
+  const auto smem_p = [&](int stage) { return smem + stage * kStage; };                      // [kBlockM][kBlockN]
+  const auto smem_v = [&](int stage) { return smem + stage * kStage + kBlockM * kBlockN; };  // [kBlockN][kWidth]
 
   const CtaPlace<T> at(p);
   const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, at.inner);
@@ -90,10 +90,14 @@ __global__ void __maxnreg__(bound<Observer>(weighted_sum_tensor_registers(kWidth
   const auto start_block = [&](int n_block) {
     if (n_block < n_blocks) {
       const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, n_block);
-      start_load(smem_p(n_block % 2), kPPitch, at.probabilities(rows, keys), log);
-      start_load(smem_v(n_block % 2), kPitch, at.v(keys), log);
-      zero_unfilled<kBlockM, kBlockN>(smem_p(n_block % 2), size_of(rows), size_of(keys));
-      zero_unfilled<kBlockN, kWidth>(smem_v(n_block % 2), size_of(keys), p.head_dim);
+      T* const weights = smem_p(n_block % 2);
+      T* const values = smem_v(n_block % 2);
+      start_load<kBlockM, kBlockN, false>(weights, at.probabilities(rows, keys), log);
+      start_load<kBlockN, kWidth>(values, at.v(keys), log);
+      zero_columns<kBlockM, kBlockN>(weights, size_of(keys));
+      zero_rows<kBlockM, kBlockN>(weights, size_of(rows), size_of(keys));
+      zero_columns<kBlockN, kWidth>(values, p.head_dim);
+      zero_rows<kBlockN, kWidth>(values, size_of(keys), p.head_dim);
     }
     commit_copies();  // an empty group where nothing is left: the wait below counts groups
   };
@@ -107,32 +111,34 @@ __global__ void __maxnreg__(bound<Observer>(weighted_sum_tensor_registers(kWidth
     start_block(n_block + 1);
     wait_for_copies<1>();
     __syncthreads();
-    const T* const weights = smem_p(n_block % 2) + warp_row * kPPitch;
+    const unsigned lane_of_p = lane_of_a<kBlockN>(smem_p(n_block % 2), warp_row),
+                   lane_of_v = lane_of_b<kWidth>(smem_v(n_block % 2));
 #pragma unroll
     for (int k = 0; k < kBlockN; k += 16) {
+      using S = Swizzle<kBlockN>;
       FragmentA a[kM];
 #pragma unroll
-      for (int m = 0; m < kM; ++m) a[m] = load_a(weights + 16 * m * kPPitch + k, kPPitch);
-      add_product(acc_o, a, smem_v(n_block % 2) + k * kPitch, kPitch);
+      for (int m = 0; m < kM; ++m) a[m] = load_a(S::step(lane_of_p, k / kChunk) + 16 * m * S::kRowBytes);
+      add_product<T>(acc_o, a, lane_of_v, k);
     }
     log.compute(Op::weighted_sum, at.head, rows, at.dims(), size_of(rows_of_tile(p.mask.seqlen_k, kBlockN, n_block)));
     __syncthreads();  // all have read this stage
   }
 
   wait_for_copies<0>();
-  T* const smem_o = smem;  // [kBlockM][kPitch]
+  T* const smem_o = smem;  // [kBlockM][kWidth], swizzled
 #pragma unroll
   for (int m = 0; m < kM; ++m)
 #pragma unroll
     for (int half = 0; half < kAccumulatorRows; ++half)
 #pragma unroll
       for (int n = 0; n < kN; ++n) {
-        const int row = warp_row + accumulator_row() + 16 * m + 8 * half, col = accumulator_col() + 8 * n;
-        *reinterpret_cast<unsigned*>(&smem_o[row * kPitch + col]) =
+        const int row = warp_row + accumulator_row() + 16 * m + 8 * half;
+        *reinterpret_cast<unsigned*>(smem_o + Swizzle<kWidth>::chunk(row, n) + accumulator_col()) =
             rounded_pair<T>(acc_o[m][n].x[2 * half], acc_o[m][n].x[2 * half + 1]);
       }
   __syncthreads();
-  store_rounded(smem_o, kPitch, at.o(rows), log);
+  store_rounded<kWidth>(smem_o, at.o(rows), log);
 #endif
 }
 

@@ -26,7 +26,6 @@ template <int kWidth>
 struct MmaTile {
   static constexpr int kBlockM = mma_block_m(kWidth);
   static constexpr int kBlockN = mma_block_n(kWidth);
-  static constexpr int kPitch = mma_pitch(kWidth);
   static constexpr int kWarpRows = kBlockM / kMmaWarps;
   static constexpr int kM = kWarpRows / 16;  // accumulators of a warp: down its rows,
   static constexpr int kN = kBlockN / 8;     // along the keys of S,
@@ -36,13 +35,13 @@ struct MmaTile {
 /// acc_o += P V, P from the registers that held S.
 template <class T, class Tile>
 __device__ __forceinline__ void weighted_sum(Accumulator (&acc_o)[Tile::kM][Tile::kD],
-                                             const Accumulator (&acc_s)[Tile::kM][Tile::kN], const T* smem_v) {
+                                             const Accumulator (&acc_s)[Tile::kM][Tile::kN], unsigned lane_of_v) {
 #pragma unroll
   for (int n = 0; n < Tile::kN; n += 2) {  // 16 keys at a time
     FragmentA weights[Tile::kM];
 #pragma unroll
     for (int m = 0; m < Tile::kM; ++m) weights[m] = as_a<T>(acc_s[m][n], acc_s[m][n + 1]);
-    add_product(acc_o, weights, smem_v + 8 * n * Tile::kPitch, Tile::kPitch);
+    add_product<T>(acc_o, weights, lane_of_v, 8 * n);
   }
 }
 
@@ -86,13 +85,13 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth)))
     flash_v2_tensor(KernelParams p, Observer log) {
 #if __CUDA_ARCH__ >= 800
   using Tile = MmaTile<kWidth>;
-  constexpr int kBlockM = Tile::kBlockM, kBlockN = Tile::kBlockN, kPitch = Tile::kPitch;
+  constexpr int kBlockM = Tile::kBlockM, kBlockN = Tile::kBlockN;
   constexpr MmaSmemLayout kLayout = flash_v2_tensor_smem(kBlockM, kBlockN, kWidth);
-  extern __shared__ uint4 shared_vectors[];
-  T* const smem = reinterpret_cast<T*>(shared_vectors);
-  T* const smem_q = smem + kLayout.q;  // [kBlockM][kPitch], at the end O
-  T* const smem_k = smem + kLayout.k;  // [kBlockN][kPitch]
-  T* const smem_v = smem + kLayout.v;  // [kBlockN][kPitch]
+  extern __shared__ __align__(kSmemAlignment) unsigned char shared_bytes[];
+  T* const smem = reinterpret_cast<T*>(shared_bytes);
+  T* const smem_q = smem + kLayout.q;  // [kBlockM][kWidth], swizzled; at the end O
+  T* const smem_k = smem + kLayout.k;  // [kBlockN][kWidth], swizzled
+  T* const smem_v = smem + kLayout.v;  // [kBlockN][kWidth], swizzled
 
   // 1. Which query tile of which head is ours, which key tiles does it see, and which rows are this thread's?
   const CtaPlace<T> at(p);
@@ -104,13 +103,13 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth)))
   const float scale_log2 = p.softmax_scale == 0 ? 1.0f : fabsf(p.softmax_scale) * 1.44269504f;
 
   // 2. Q and the first K set out together.
-  if (p.head_dim < kWidth) {  // the columns beyond head_dim stay zero from here on
-    zero_unfilled<kBlockM, kWidth>(smem_q, kBlockM, p.head_dim);
-    zero_unfilled<kBlockN, kWidth>(smem_k, kBlockN, p.head_dim);
-    zero_unfilled<kBlockN, kWidth>(smem_v, kBlockN, p.head_dim);
-  }
-  start_load(smem_q, kPitch, at.q(rows), log);
-  zero_unfilled<kBlockM, kWidth>(smem_q, size_of(rows), kWidth);
+  zero_columns<kBlockM, kWidth>(smem_q, p.head_dim);  // they stay zero from here on
+  zero_columns<kBlockN, kWidth>(smem_k, p.head_dim);
+  zero_columns<kBlockN, kWidth>(smem_v, p.head_dim);
+  start_load<kBlockM, kWidth>(smem_q, at.q(rows), log);
+  zero_rows<kBlockM, kWidth>(smem_q, size_of(rows), p.head_dim);
+  const unsigned lane_of_q = lane_of_a<kWidth>(smem_q, warp_row), lane_of_k = lane_of_b_transposed<kWidth>(smem_k),
+                 lane_of_v = lane_of_b<kWidth>(smem_v);
 
   Accumulator acc_o[Tile::kM][Tile::kD];
   float row_max[Tile::kM][kAccumulatorRows];  // of the unscaled scores
@@ -122,8 +121,8 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth)))
     for (int half = 0; half < kAccumulatorRows; ++half) row_max[m][half] = -INFINITY, row_sum[m][half] = 0;
   log.compute(Op::clear_state, at.head, rows, dims);
   const auto start_keys = [&](T* smem_tile, const GlobalTile<T>& tile) {
-    start_load(smem_tile, kPitch, tile, log);
-    zero_unfilled<kBlockN, kWidth>(smem_tile, tile.num_rows(), kWidth);
+    start_load<kBlockN, kWidth>(smem_tile, tile, log);
+    zero_rows<kBlockN, kWidth>(smem_tile, tile.num_rows(), p.head_dim);
     commit_copies();
   };
   if (n_blocks.begin < n_blocks.end)
@@ -139,7 +138,7 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth)))
     start_keys(smem_v, at.v(keys));
     Accumulator acc_s[Tile::kM][Tile::kN];
     clear(acc_s);
-    add_product_transposed<kWidth>(acc_s, smem_q + warp_row * kPitch, kPitch, smem_k, kPitch);
+    add_product_transposed<T, kWidth>(acc_s, lane_of_q, lane_of_k);
     log.compute(Op::scores, at.head, rows, keys, p.head_dim);
     apply_sign(acc_s, p.softmax_scale);
     const bool masked = !all_kept(p.mask, rows, keys);
@@ -174,6 +173,7 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth)))
             sum += acc_s[m][n].x[x];
           }
         row_sum[m][half] = sum;
+        if (__all_sync(~0u, rescale == 1)) continue;  // the maxima of a warp's rows stand still most of the time
 #pragma unroll
         for (int d = 0; d < Tile::kD; ++d)
 #pragma unroll
@@ -181,7 +181,7 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth)))
       }
 
     // 6. acc_o += P V.
-    weighted_sum<T, Tile>(acc_o, acc_s, smem_v);
+    weighted_sum<T, Tile>(acc_o, acc_s, lane_of_v);
     log.compute(Op::weighted_sum, at.head, rows, dims, size_of(keys));
   }
 
@@ -196,17 +196,17 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth)))
       const int row = thread_row + 16 * m + 8 * half;
       const float sum = quad_total(row_sum[m][half]);
       const float inverse = sum > 0 ? 1 / sum : 0;  // a row that sees no key: O = 0, LSE = -inf
-      unsigned* const out = reinterpret_cast<unsigned*>(smem_q + row * kPitch + accumulator_col());
 #pragma unroll
       for (int d = 0; d < Tile::kD; ++d)
-        out[4 * d] = rounded_pair<T>(acc_o[m][d].x[2 * half] * inverse, acc_o[m][d].x[2 * half + 1] * inverse);
+        *reinterpret_cast<unsigned*>(smem_q + Swizzle<kWidth>::chunk(row, d) + accumulator_col()) =
+            rounded_pair<T>(acc_o[m][d].x[2 * half] * inverse, acc_o[m][d].x[2 * half + 1] * inverse);
       const float log_sum = sum > 0 ? row_max[m][half] * scale_log2 * 0.693147181f + logf(sum) : -INFINITY;
       if (threadIdx.x % 4 == 0) smem_lse[row] = log_sum;
     }
   log.compute(Op::normalize, at.head, rows, dims);
   log.compute(Op::log_sum_exp, at.head, rows, {0, 1});
   __syncthreads();
-  store_rounded(smem_q, kPitch, at.o(rows), log);
+  store_rounded<kWidth>(smem_q, at.o(rows), log);
   store_tile(smem_lse, 1, at.lse(rows), log);
 #endif
 }

@@ -71,8 +71,12 @@ inline constexpr int kSoftmaxRegisters = 40;
 FLASHSCOPE_HD constexpr int weighted_sum_registers(int width, bool is_bf16) {
   return width <= 64 ? 128 : width == 128 && is_bf16 ? 176 : 168;
 }
-FLASHSCOPE_HD constexpr int flash_v1_registers(int width) { return width == 64 || width == 128 ? 232 : 168; }
-FLASHSCOPE_HD constexpr int flash_v2_registers(int width) { return width == 32 || width == 128 ? 232 : 168; }
+FLASHSCOPE_HD constexpr int flash_v1_registers(int width, bool is_bf16) {
+  return width == 128 || (width == 64 && is_bf16) ? 232 : 168;
+}
+FLASHSCOPE_HD constexpr int flash_v2_registers(int width, bool is_bf16) {
+  return width == 128 || (width == 32 && is_bf16) ? 232 : 168;
+}
 
 /// Instructions of a compiled kernel, median over dtypes and widths (kernels/facts/sm_90a.json). About half of them are
 /// executed: each copy exists for vectors and for single elements.

@@ -13,10 +13,9 @@ inline constexpr int kMmaWarps = kMmaThreads / kWarpSize;
 /// Tile of flash_v2_tensor by compiled width. A warp holds 32 rows of it, so that what it reads of K and V from shared
 /// memory serves two products of 16 rows; at 256 columns the registers suffice for 16.
 FLASHSCOPE_HD constexpr int mma_block_m(int width) { return width <= 128 ? 128 : 64; }
-FLASHSCOPE_HD constexpr int mma_block_n(int width) { return width <= 64 ? 64 : width <= 128 ? 48 : 32; }
+FLASHSCOPE_HD constexpr int mma_block_n(int width) { return width <= 32 ? 64 : width <= 64 ? 96 : width <= 128 ? 48 : 32; }
 
-/// Offsets in elements; rows are eight elements longer than the tile (mma.cuh). The kernels exist for elements of two
-/// bytes.
+/// Offsets in elements. The kernels exist for elements of two bytes.
 struct MmaSmemLayout {
   int q = 0;  // at the end: O
   int k = 0;
@@ -24,7 +23,7 @@ struct MmaSmemLayout {
   int elements = 0;
 };
 FLASHSCOPE_HD constexpr MmaSmemLayout flash_v2_tensor_smem(int br, int bc, int width) {
-  const int q = br * (width + 8), kv = bc * (width + 8);
+  const int q = br * width, kv = bc * width;
   return {0, q, q + kv, q + 2 * kv};
 }
 
@@ -34,21 +33,23 @@ inline constexpr int kThreePassTensorStages = 2;
 
 // Elements in shared memory.
 FLASHSCOPE_HD constexpr int three_pass_tensor_scores_smem(int br, int bc, int width) {
-  const int operands = (br + bc) * (width + 8), result = br * (bc + 8);
+  const int operands = (br + bc) * width, result = br * bc;
   return operands > result ? operands : result;
 }
 FLASHSCOPE_HD constexpr int three_pass_tensor_stage(int br, int bc, int width) {
-  return br * (bc + 8) + bc * (width + 8);
+  return br * bc + bc * width;
 }
 FLASHSCOPE_HD constexpr int three_pass_tensor_weighted_sum_smem(int br, int bc, int width, int num_stages) {
-  const int stages = num_stages * three_pass_tensor_stage(br, bc, width), result = br * (width + 8);
+  const int stages = num_stages * three_pass_tensor_stage(br, bc, width), result = br * width;
   return stages > result ? stages : result;
 }
 
 // Registers a thread, as in fma_rungs.h.
 FLASHSCOPE_HD constexpr int flash_v2_tensor_registers(int width) { return width <= 32 ? 168 : 255; }
 inline constexpr int kScoresTensorRegisters = 128;
-FLASHSCOPE_HD constexpr int weighted_sum_tensor_registers(int width) { return width <= 64 ? 104 : 168; }
+FLASHSCOPE_HD constexpr int weighted_sum_tensor_registers(int width) {
+  return width <= 64 ? 128 : width <= 128 ? 168 : 232;
+}
 
 // Instructions of the compiled kernels, likewise.
 inline constexpr int kScoresTensorCode = 1500, kWeightedSumTensorCode = 1500, kFlashV2TensorCode = 4000;
