@@ -5,6 +5,7 @@
 #include <string>
 #include <tuple>
 
+#include "kernels/calibrate/calibrate.h"
 #include "kernels/common/facts.h"
 #include "kernels/common/observer.cuh"
 #include "kernels/common/support.h"
@@ -159,6 +160,12 @@ class CudaDevice final : public Device {
     }
     workspace.check_guards();
     return log;
+  }
+
+  Calibration calibrate(const CalibrateOptions& options) override {
+    check_alive();
+    if (!m_bench) m_bench = std::make_unique<Bench>();
+    return run_microbenchmarks(*m_bench, options);
   }
 
  private:

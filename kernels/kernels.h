@@ -79,6 +79,9 @@ struct LoggedOp {
 /// The schedule's operations in the same form and order (barriers left out): what a log must equal.
 std::vector<LoggedOp> expected_log(const Schedule& schedule);
 
+struct Calibration;  // kernels/calibrate/calibration.h
+struct CalibrateOptions;
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -92,6 +95,8 @@ class Device {
   virtual Measurement measure(const Schedule& schedule, const MeasureOptions& options) = 0;
   /// Runs the rung compiled with the observer; small problems only (Error(unsupported) above 2^20 operations).
   virtual std::vector<LoggedOp> log(const Schedule& schedule, const AttentionInputs& inputs) = 0;
+  /// Microbenchmarks of the GPU, no attention kernel among them. Throws Error(unsupported) where the device has none.
+  virtual Calibration calibrate(const CalibrateOptions& options);
 };
 
 /// The GPU of this machine. Throws Error(env) with one text each for: built without CUDA, no driver, driver too old

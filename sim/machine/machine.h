@@ -1,16 +1,33 @@
 // A GPU as the simulator sees it: numbers, each with its unit and source. The descriptions are JSON files beside this
 // header (docs/adding-a-gpu.md); reading them is viz/io's work.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace flashscope {
+
+/// What a document says where a measured value stands: kept beside it, for people.
+struct Documented {
+  double value = 0;
+  std::string source;  // "datasheet" or "published"
+  std::string reference;
+};
+
+/// How a calibrated value came about.
+struct Spread {
+  double p10 = 0, p90 = 0;  // 10th and 90th percentile of the samples, in the value's unit
+  int samples = 0;
+  std::string date;  // "2026-11-29"
+};
 
 /// One number of a machine description.
 struct Quantity {
   double value = 0;
   std::string source;     // "datasheet", "calibration" or "published"
   std::string reference;  // where exactly: the document, or the GPU and date of the calibration
+  std::optional<Spread> spread;
+  std::optional<Documented> documented;
 };
 
 struct Machine {

@@ -30,6 +30,7 @@ Action declare_simulate(CLI::App&);
 Action declare_attend(CLI::App&);
 Action declare_measure(CLI::App&);
 Action declare_validate(CLI::App&);
+Action declare_calibrate(CLI::App&);
 Action declare_lesson(CLI::App&);
 Action declare_bench(CLI::App&);
 Action declare_doctor(CLI::App&);

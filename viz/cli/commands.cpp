@@ -34,6 +34,11 @@ const std::vector<Command>& commands() {
        "  flashscope validate\n"
        "  flashscope validate my-gpu.json --csv > errors.csv",
        declare_validate},
+      {"calibrate", "microbenchmarks of the GPU here, made into a machine file for --gpu",
+       "Examples:\n"
+       "  flashscope calibrate\n"
+       "  flashscope calibrate --out my-gpu.json && flashscope simulate --gpu ./my-gpu.json",
+       declare_calibrate},
       {"lesson", "lessons without a window: list, check, run with answers, export as a page",
        "Examples:\n"
        "  flashscope lesson list\n"

@@ -24,6 +24,26 @@ bool is_whole(std::string_view unit) {
   return false;
 }
 
+/// What a calibration keeps beside a value; both parts may be missing.
+void read_calibration(Quantity& quantity, const Json& object, const std::string& place) {
+  if (object.contains("spread")) {
+    const std::string at = place + ".spread";
+    const Json& spread = object["spread"];
+    quantity.spread = Spread{number_member(spread, "p10", at), number_member(spread, "p90", at),
+                             static_cast<int>(integer_member(spread, "samples", 1, INT32_MAX, at)),
+                             string_member(spread, "date", at)};
+  }
+  if (object.contains("documented")) {
+    const std::string at = place + ".documented";
+    const Json& documented = object["documented"];
+    quantity.documented = Documented{number_member(documented, "value", at), string_member(documented, "source", at),
+                                     string_member(documented, "reference", at)};
+    if (quantity.documented->source != "datasheet" && quantity.documented->source != "published")
+      throw Error(ErrorKind::input,
+                  at + ".source: \"" + quantity.documented->source + "\" is not one of datasheet, published");
+  }
+}
+
 Quantity quantity_from_json(const Json& document, const MachineField& field, const std::string& file) {
   const std::string place = file + ": " + field.key;
   const Json& object = required_member(document, field.key, file);
@@ -45,6 +65,7 @@ Quantity quantity_from_json(const Json& document, const MachineField& field, con
   if (quantity.reference.empty())
     throw Error(ErrorKind::input,
                 place + ".reference: empty; name the document, or the GPU and date of the calibration");
+  read_calibration(quantity, object, place);
   return quantity;
 }
 
@@ -61,6 +82,12 @@ void check_consistency(const Machine& machine, const std::string& file) {
   at_most("l2_bytes", machine.l2_bytes, "hbm_bytes", machine.hbm_bytes);
   at_most("l2_latency_ns", machine.l2_latency_ns, "l2_far_latency_ns", machine.l2_far_latency_ns);
   at_most("l2_latency_ns", machine.l2_latency_ns, "hbm_latency_ns", machine.hbm_latency_ns);
+}
+
+/// Counts stay integers in the file: 132, not 132.0.
+Json plain_number(double value) {
+  const bool whole = value == std::floor(value) && std::fabs(value) < 9e15;
+  return whole ? Json(static_cast<std::int64_t>(value)) : json_number(value);
 }
 
 }  // namespace
@@ -103,13 +130,20 @@ Json machine_to_json(const Machine& machine) {
   document["note"] = machine.note;
   for (const MachineField& field : machine_fields()) {
     const Quantity& quantity = machine.*field.member;
-    // Counts stay integers in the file: 132, not 132.0.
-    const bool whole = quantity.value == std::floor(quantity.value) && std::fabs(quantity.value) < 9e15;
-    document[field.key] = {
-        {"value", whole ? Json(static_cast<std::int64_t>(quantity.value)) : json_number(quantity.value)},
-        {"unit", field.unit},
-        {"source", quantity.source},
-        {"reference", quantity.reference}};
+    Json object = {{"value", plain_number(quantity.value)},
+                   {"unit", field.unit},
+                   {"source", quantity.source},
+                   {"reference", quantity.reference}};
+    if (quantity.spread)
+      object["spread"] = {{"p10", plain_number(quantity.spread->p10)},
+                          {"p90", plain_number(quantity.spread->p90)},
+                          {"samples", quantity.spread->samples},
+                          {"date", quantity.spread->date}};
+    if (quantity.documented)
+      object["documented"] = {{"value", plain_number(quantity.documented->value)},
+                              {"source", quantity.documented->source},
+                              {"reference", quantity.documented->reference}};
+    document[field.key] = object;
   }
   return document;
 }

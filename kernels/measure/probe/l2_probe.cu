@@ -11,46 +11,17 @@
 
 #include "kernels/measure/bench.h"
 #include "kernels/measure/cuda_check.h"
+#include "kernels/measure/scan_pieces.cuh"
+#include "kernels/measure/scans.h"
 #include "kernels/measure/streams.h"
 
 namespace flashscope::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kPieceBytes = 8192;  // what a CTA takes at a time: a tile of 64 × 64 two-byte elements
 constexpr int kRounds = 8;
 
-__device__ uint4 load_cg(const char* address) {
-  uint4 x;
-  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-               : "l"(address));
-  return x;
-}
-
-__device__ void read_piece(const char* data, std::int64_t piece, unsigned* sink) {
-  unsigned sum = 0;
-  for (int at = threadIdx.x * 16; at < kPieceBytes; at += kThreads * 16) {
-    const uint4 x = load_cg(data + piece * kPieceBytes + at);
-    sum ^= x.x ^ x.y ^ x.z ^ x.w;
-  }
+__device__ void keep(unsigned sum, unsigned* sink) {
   if (sum == 0x5eed) *sink = sum;  // never, but the compiler cannot know
-}
-
-__device__ void write_piece(char* data, std::int64_t piece, unsigned value) {
-  for (int at = threadIdx.x * 16; at < kPieceBytes; at += kThreads * 16)
-    *reinterpret_cast<uint4*>(data + piece * kPieceBytes + at) = make_uint4(value, at, piece, 1);
-}
-
-/// Every CTA reads the whole buffer, all from its start: what all SMs share, as K and V are.
-__global__ void shared_scan(const char* data, std::int64_t pieces, unsigned* sink) {
-  for (std::int64_t piece = 0; piece < pieces; ++piece) read_piece(data, piece, sink);
-}
-
-/// CTA c takes pieces c + shift, c + shift + grid, …: each piece is read by one SM only.
-__global__ void own_scan(const char* data, std::int64_t pieces, int shift, unsigned* sink) {
-  for (std::int64_t piece = (blockIdx.x + shift) % gridDim.x; piece < pieces; piece += gridDim.x)
-    read_piece(data, piece, sink);
 }
 
 __global__ void own_write(char* data, std::int64_t pieces, unsigned value) {
@@ -60,7 +31,7 @@ __global__ void own_write(char* data, std::int64_t pieces, unsigned value) {
 /// Reads each piece and writes it back: an output that is rewritten every round.
 __global__ void own_rewrite(char* data, std::int64_t pieces, unsigned* sink) {
   for (std::int64_t piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
-    read_piece(data, piece, sink);
+    keep(read_piece(data, piece), sink);
     __syncthreads();
     write_piece(data, piece, 7);
   }
@@ -69,7 +40,7 @@ __global__ void own_rewrite(char* data, std::int64_t pieces, unsigned* sink) {
 /// Reads one buffer while writing another of the same size: S in, P out.
 __global__ void read_and_write(const char* in, char* out, std::int64_t pieces, unsigned* sink) {
   for (std::int64_t piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
-    read_piece(in, piece, sink);
+    keep(read_piece(in, piece), sink);
     write_piece(out, piece, 9);
   }
 }
@@ -105,41 +76,41 @@ struct Probe {
       const std::int64_t bytes = std::int64_t{mib} << 20, pieces = bytes / kPieceBytes;
       const int grid = 4 * sms;
       const CounterValues shared = count([&] {
-        for (int round = 0; round < kRounds; ++round) shared_scan<<<2 * sms, kThreads>>>(a, pieces, sink);
+        for (int round = 0; round < kRounds; ++round) shared_scan(a, bytes, 2 * sms);
       });
       // Two halves, each read by every other CTA only: all SMs of both kinds, but half of the buffer each.
       const CounterValues apart = count([&] {
         for (int round = 0; round < kRounds; ++round) {
-          shared_scan<<<2 * sms, kThreads>>>(a, pieces / 2, sink);
-          shared_scan<<<2 * sms, kThreads>>>(a + bytes / 2, pieces / 2, sink);
+          shared_scan(a, bytes / 2, 2 * sms);
+          shared_scan(a + bytes / 2, bytes / 2, 2 * sms);
         }
       });
       const CounterValues own = count([&] {
-        for (int round = 0; round < kRounds; ++round) own_scan<<<grid, kThreads>>>(a, pieces, 0, sink);
+        for (int round = 0; round < kRounds; ++round) own_scan(a, bytes, 0, grid);
       });
       const CounterValues moved = count([&] {
-        for (int round = 0; round < kRounds; ++round) own_scan<<<grid, kThreads>>>(a, pieces, 7 * round, sink);
+        for (int round = 0; round < kRounds; ++round) own_scan(a, bytes, 7 * round, grid);
       });
       const CounterValues rewrite = count([&] {
-        for (int round = 0; round < kRounds; ++round) own_rewrite<<<grid, kThreads>>>(a, pieces, sink);
+        for (int round = 0; round < kRounds; ++round) own_rewrite<<<grid, kScanThreads>>>(a, pieces, sink);
       });
       const CounterValues write_read = count([&] {
-        own_write<<<grid, kThreads>>>(a, pieces, 3);
-        own_scan<<<grid, kThreads>>>(a, pieces, 0, sink);
+        own_write<<<grid, kScanThreads>>>(a, pieces, 3);
+        own_scan(a, bytes, 0, grid);
       });
       const CounterValues write_read_moved = count([&] {
-        own_write<<<grid, kThreads>>>(a, pieces, 3);
-        own_scan<<<grid, kThreads>>>(a, pieces, 7, sink);
+        own_write<<<grid, kScanThreads>>>(a, pieces, 3);
+        own_scan(a, bytes, 7, grid);
       });
       // The buffer is S and P together: S written, S read and P written, P read.
       const CounterValues three_pass = count([&] {
-        own_write<<<grid, kThreads>>>(a, pieces / 2, 3);
-        read_and_write<<<grid, kThreads>>>(a, b, pieces / 2, sink);
-        own_scan<<<grid, kThreads>>>(b, pieces / 2, 0, sink);
+        own_write<<<grid, kScanThreads>>>(a, pieces / 2, 3);
+        read_and_write<<<grid, kScanThreads>>>(a, b, pieces / 2, sink);
+        own_scan(b, bytes / 2, 0, grid);
       });
       const CounterValues pass = count([&] {
-        own_write<<<grid, kThreads>>>(a, pieces / 2, 3);
-        read_and_write<<<grid, kThreads>>>(a, b, pieces / 2, sink);
+        own_write<<<grid, kScanThreads>>>(a, pieces / 2, 3);
+        read_and_write<<<grid, kScanThreads>>>(a, b, pieces / 2, sink);
       });
       std::printf("%8d %8.3f %8.3f %8.3f %8.3f %8.3f %8.3f | %8.3f %8.3f | %8.3f %8.3f %8.3f %8.3f\n", mib,
                   over(shared.hbm_read_bytes, bytes), over(apart.hbm_read_bytes, bytes), over(own.hbm_read_bytes, bytes),
