@@ -31,6 +31,12 @@ sanitize() {
   compute-sanitizer --tool memcheck --error-exitcode 9 build/cuda/bin/test_gpu --source-file="*cases_test*" >"$out/memcheck.log" 2>&1
   local rc=$?
   tail -5 "$out/memcheck.log"
+  # Backward: bounds, and two threads at one place of shared memory without a barrier between them.
+  local tool
+  for tool in memcheck racecheck; do
+    compute-sanitizer --tool $tool --error-exitcode 9 build/cuda/bin/test_gpu --source-file="*backward_test*" --test-case="N01*,N05*,N08*,N09*,S0*" >"$out/backward_$tool.log" 2>&1 || rc=$?
+    tail -5 "$out/backward_$tool.log"
+  done
   return $rc
 }
 record() {
@@ -45,7 +51,7 @@ for s in $steps; do
   case $s in
     build) step build build ;;
     test) step tests test_all ;;
-    sanitize) step memcheck sanitize ;;
+    sanitize) step sanitizers sanitize ;;
     record) step record record ;;
   esac
 done

@@ -21,7 +21,8 @@ std::string sides(const TileShape& tile) { return std::to_string(tile.br) + " x 
 std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) {
   const AttentionProblem& p = schedule.problem();
   const std::string name = schedule.algorithm();
-  if (p.pass == Pass::backward) return name + ": no kernel yet for the backward pass";
+  if (p.pass == Pass::backward && name != "flash_v2")
+    return name + ": no kernel yet for the backward pass; flash_v2 has one";
   if (!has_rung(name)) return name + ": no kernel is built; three_pass_naive, three_pass, flash_v1, flash_v2 are";
   if (p.dtype != DType::fp32 && p.dtype != DType::fp16 && p.dtype != DType::bf16)
     return name + ": no kernel is built for " + name_of(p.dtype) + "; fp32, fp16, bf16 are";
@@ -30,7 +31,7 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
            std::to_string(kFmaMaxHeadDim) + " run";
   if (p.is_sparse()) return name + ": no kernel takes packed sequences or a block mask yet; causal and window run";
   if (p.dense_mask) return name + ": no kernel takes a mask of any form; causal and window run";
-  const TileShape built = algorithm_named(name).default_tile(p);
+  const TileShape built = algorithm_named(name, p.pass).default_tile(p);
   if (schedule.tile().br != built.br || schedule.tile().bc != built.bc || schedule.tile().stages != built.stages)
     return name + ": a tile of " + sides(schedule.tile()) + " with " + std::to_string(schedule.tile().stages) +
            " stages is simulated only; at head_dim " + std::to_string(p.head_dim) + " the kernel is built with " +

@@ -4,23 +4,35 @@
 #include <functional>
 
 #include "kernels/kernels.h"
+#include "sim/compute/gradient_tolerance.h"
 
 namespace flashscope::kernels {
 
-/// Standard normal values, rounded to the problem's dtype, so that kernel and reference read the same numbers.
+/// Standard normal values, rounded to the problem's dtype, so that kernel and reference read the same numbers; of a
+/// backward pass the same Q, K, V and a dO.
 AttentionInputs seeded_inputs(const AttentionProblem& problem, std::uint32_t seed);
 
 struct VerifiedOutputs {
   Verification o, lse;
+  Verification d_q, d_k, d_v;  // of a backward pass; else as they are made
 };
 
-/// Holds every element of the outputs to the tolerance rule (sim/compute/tolerance.h).
+/// What the GPU computes of a problem that is large for the CPU: every element in float64 and, of a backward pass, the
+/// other two parts of the tolerance of gradients (gradient_tolerance.h).
+struct FullReference {
+  AttentionOutputs outputs;
+  OfGradients<double> plain_errors = {};
+  OfGradients<Array> inherited = {};
+};
+
+/// Holds every element of the outputs to the tolerance rule (sim/compute/tolerance.h, gradient_tolerance.h).
 ///
 /// Up to 2^25 multiply-adds a product, reference and yardstick are computed here, in about a second. Above, the
 /// reference of all rows comes from `full_reference` (the GPU's own float64); rows drawn with `seed`, of up to four
-/// heads, the first and last row among them, are computed here as well: they give the yardstick, and Error(internal) is
-/// thrown where the two references differ by more than float64 rounding.
+/// heads, the first and last row among them, are computed here as well: they give the yardstick of O and LSE, and
+/// Error(internal) is thrown where the two references differ by more than float64 rounding (dK, dV: of keys drawn
+/// likewise).
 VerifiedOutputs verify_outputs(const Schedule& schedule, const AttentionInputs& inputs, const AttentionOutputs& outputs,
-                               std::uint32_t seed, const std::function<AttentionOutputs()>& full_reference);
+                               std::uint32_t seed, const std::function<FullReference()>& full_reference);
 
 }  // namespace flashscope::kernels
