@@ -11,11 +11,12 @@
 #include "kernels/common/support.h"
 #include "kernels/common/verify.h"
 #include "kernels/common/workspace.h"
-#include "kernels/forward/rungs.h"
+#include "kernels/backward/rungs.h"
 #include "kernels/measure/bench.h"
 #include "kernels/measure/cuda_check.h"
 #include "kernels/measure/reference.h"
 #include "sim/error.h"
+#include "sim/schedule/algorithms.h"
 
 namespace flashscope::kernels {
 namespace {
@@ -47,7 +48,8 @@ class CudaMemory final : public DeviceMemory {
 };
 
 const void* function_of(const Schedule& schedule, int kernel, bool logged) {
-  const KernelFunction rung = rung_of(schedule.algorithm());
+  const bool is_backward = schedule.problem().pass == Pass::backward;
+  const KernelFunction rung = is_backward ? backward_of(schedule.algorithm()) : rung_of(schedule.algorithm());
   return rung ? rung(kernel, schedule.problem().dtype, schedule.problem().head_dim, logged) : nullptr;
 }
 
@@ -86,6 +88,7 @@ class CudaDevice final : public Device {
   AttentionOutputs run(const Schedule& schedule, const AttentionInputs& inputs) override {
     check_can_run(schedule, inputs);
     Workspace workspace(schedule, inputs, *m_memory);
+    run_forward_before(schedule, workspace.params());
     run_kernels(schedule, workspace.params(), nullptr);
     workspace.check_guards();
     return workspace.outputs();
@@ -95,16 +98,21 @@ class CudaDevice final : public Device {
     const AttentionInputs inputs = seeded_inputs(schedule.problem(), options.seed);
     check_can_run(schedule, inputs);
     Workspace workspace(schedule, inputs, *m_memory);
+    run_forward_before(schedule, workspace.params());
     run_kernels(schedule, workspace.params(), nullptr);
     workspace.check_guards();
     VerifiedOutputs verified;
     if (options.check) {
       verified = verify_outputs(schedule, inputs, workspace.outputs(), options.seed, [&] {
-        return Yardstick{plain_on_gpu(schedule.problem(), workspace.params(), Precision::float64),
-                              plain_on_gpu(schedule.problem(), workspace.params(), Precision::same)};
+        return full_reference_on_gpu(schedule.problem(), workspace.params());
       });
       require_passed(schedule, "O", verified.o);
       require_passed(schedule, "LSE", verified.lse);
+      if (schedule.problem().pass == Pass::backward) {
+        require_passed(schedule, "dQ", verified.d_q);
+        require_passed(schedule, "dK", verified.d_k);
+        require_passed(schedule, "dV", verified.d_v);
+      }
     }
     if (!m_bench) m_bench = std::make_unique<Bench>();
     const Workload workload{[&] {
@@ -115,6 +123,9 @@ class CudaDevice final : public Device {
     Measurement row = m_bench->measure(workload, options);
     row.o = verified.o;
     row.lse = verified.lse;
+    row.d_q = verified.d_q;
+    row.d_k = verified.d_k;
+    row.d_v = verified.d_v;
     return row;
   }
 
@@ -140,6 +151,7 @@ class CudaDevice final : public Device {
     observer.records = reinterpret_cast<OpRecord*>(static_cast<char*>(buffer.get()) + 256);
     observer.capacity = capacity;
 
+    run_forward_before(schedule, workspace.params());
     std::vector<LoggedOp> log;
     for (int k = 0; k < num_kernels(schedule); ++k) {
       m_memory->fill(buffer.get(), 0, 256);
@@ -221,6 +233,11 @@ class CudaDevice final : public Device {
 
   void run_kernels(const Schedule& schedule, const KernelParams& params, const OpLog* log) {
     for (int k = 0; k < num_kernels(schedule); ++k) run_kernel(schedule, k, params, log);
+  }
+
+  /// O and LSE, which a backward pass reads, as the forward pass of the same algorithm leaves them.
+  void run_forward_before(const Schedule& schedule, const KernelParams& params) {
+    if (schedule.problem().pass == Pass::backward) run_kernels(*forward_before(schedule), params, nullptr);
   }
 
   static void require_passed(const Schedule& schedule, const char* name, const Verification& v) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/compute/compute.h"
@@ -46,7 +47,8 @@ struct Verification {
 
 /// One row of a recording: a problem, a rung, what the GPU did. SM and HBM bytes as in docs/glossary.md.
 struct Measurement {
-  Verification o, lse;
+  Verification o, lse;         // of a backward row: of the forward pass before it
+  Verification d_q, d_k, d_v;  // backward rows only
   Measured<double> time_us;   // median of `launches`, empty kernel subtracted
   double time_spread_us = 0;  // 90th minus 10th percentile
   int launches = 0;
@@ -56,6 +58,9 @@ struct Measurement {
   Measured<std::int64_t> hbm_write_bytes;        // drained: dirty lines forced out, the floor subtracted
   Measured<std::int64_t> hbm_write_floor_bytes;  // writes that the drain alone causes
 };
+
+/// What was verified of a row, by name: O and LSE, of a backward row also dQ, dK and dV.
+std::vector<std::pair<std::string, Verification>> verifications(const Measurement& row, Pass pass);
 
 struct MeasureOptions {
   int launches = 20;
@@ -88,10 +93,12 @@ class Device {
   virtual DeviceInfo info() const = 0;
   /// "" when the rung of this schedule can run here, else why not and what can (tile, dtype, head_dim, GPU).
   virtual std::string why_unsupported(const Schedule& schedule) const = 0;
-  /// Runs the rung once on poisoned outputs between guard zones. Throws Error(unsupported), Error(resource) with needed
+  /// Runs the rung once on poisoned outputs between guard zones; of a backward pass first the same algorithm's forward
+  /// pass, which leaves O and LSE. Throws Error(unsupported), Error(resource) with needed
   /// and free bytes and the largest seqlen that fits, Error(env) when the device is lost, Error(internal) when a guard
   /// zone was written.
   virtual AttentionOutputs run(const Schedule& schedule, const AttentionInputs& inputs) = 0;
+  /// Of a backward pass what is timed and counted is the backward kernels alone.
   virtual Measurement measure(const Schedule& schedule, const MeasureOptions& options) = 0;
   /// Runs the rung compiled with the observer; small problems only (Error(unsupported) above 2^20 operations).
   virtual std::vector<LoggedOp> log(const Schedule& schedule, const AttentionInputs& inputs) = 0;

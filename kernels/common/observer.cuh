@@ -30,7 +30,7 @@ struct NoObserver {
   __device__ void load(const GlobalTile<T>&, std::int64_t /*times*/ = 1) {}
   template <class T>
   __device__ void store(const GlobalTile<T>&) {}
-  __device__ void compute(Op, int, Range, Range, int = 0) {}
+  __device__ void compute(Op, int /*head*/, Range /*rows*/, Range /*cols*/, int /*depth*/ = 0, Tensor = Tensor::Q) {}
 };
 
 /// Thread 0 of each CTA appends; records of different CTAs mix in the buffer and are sorted by (cta, sequence)
@@ -50,8 +50,9 @@ struct OpLog {
   __device__ void store(const GlobalTile<T>& t) {
     append({Op::store, t.tensor, 0, 0, t.head, t.rows.begin, t.num_rows(), t.cols.begin, t.num_cols(), 0, t.bytes()});
   }
-  __device__ void compute(Op op, int head, Range rows, Range cols, int depth = 0) {
-    append({op, Tensor::Q, 0, 0, head, rows.begin, rows.end - rows.begin, cols.begin, cols.end - cols.begin, depth, 0});
+  /// `tensor` as in TileOp: of operations that are about one.
+  __device__ void compute(Op op, int head, Range rows, Range cols, int depth = 0, Tensor tensor = Tensor::Q) {
+    append({op, tensor, 0, 0, head, rows.begin, rows.end - rows.begin, cols.begin, cols.end - cols.begin, depth, 0});
   }
 
  private:

@@ -1,4 +1,4 @@
-// What every forward kernel is told: where the tensors lie and the problem's sizes. Plain data, passed by value.
+// What every kernel is told: where the tensors lie and the problem's sizes. Plain data, passed by value.
 #pragma once
 #include "sim/schedule/walk.h"
 
@@ -14,6 +14,11 @@ struct KernelParams {
   float* lse = nullptr;     // (batch · heads, seqlen_q)
   float* m = nullptr;       // like lse, flash_v1
   float* l = nullptr;       // like lse, flash_v1
+  const void* d_o = nullptr;  // like q; this and what follows: backward pass, where o and lse are read
+  void* d_q = nullptr;        // like q
+  void* d_k = nullptr;        // like k
+  void* d_v = nullptr;        // like k
+  float* d = nullptr;         // like lse
   MaskShape mask;           // holds seqlen_q and seqlen_k
   int heads = 1;            // per batch entry
   int kv_heads = 1;

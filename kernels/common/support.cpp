@@ -8,9 +8,9 @@
 namespace flashscope::kernels {
 namespace {
 
-std::string names_of_rungs() {
+std::string names_of_rungs(Pass pass) {
   std::string names;
-  for (const Algorithm& algorithm : algorithms())
+  for (const Algorithm& algorithm : algorithms(pass))
     if (!algorithm.rung.empty()) names += (names.empty() ? "" : ", ") + algorithm.name;
   return names;
 }
@@ -25,8 +25,8 @@ std::string sides(const TileShape& tile) { return std::to_string(tile.br) + " x 
 std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) {
   const AttentionProblem& p = schedule.problem();
   const std::string name = schedule.algorithm();
-  if (p.pass == Pass::backward) return name + ": no kernel yet for the backward pass";
-  if (algorithm_named(name).rung.empty()) return name + ": no kernel is built; " + names_of_rungs() + " are";
+  if (algorithm_named(name, p.pass).rung.empty())
+    return name + ": no kernel is built for the " + name_of(p.pass) + " pass; " + names_of_rungs(p.pass) + " have one";
   const bool on_tensor_cores = schedule.kernels().front().matrix_unit == MatrixUnit::tensor;
   if (p.dtype != DType::fp16 && p.dtype != DType::bf16 && (p.dtype != DType::fp32 || on_tensor_cores))
     return name + ": no kernel is built for " + name_of(p.dtype) + "; " + (on_tensor_cores ? "" : "fp32, ") +
@@ -36,7 +36,7 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
            std::to_string(kFmaMaxHeadDim) + " run";
   if (p.is_sparse()) return name + ": no kernel takes packed sequences or a block mask yet; causal and window run";
   if (p.dense_mask) return name + ": no kernel takes a mask of any form; causal and window run";
-  const TileShape built = algorithm_named(name).default_tile(p);
+  const TileShape built = algorithm_named(name, p.pass).default_tile(p);
   if (schedule.tile().br != built.br || schedule.tile().bc != built.bc || schedule.tile().stages != built.stages)
     return name + ": a tile of " + sides(schedule.tile()) + " with " + std::to_string(schedule.tile().stages) +
            " stages is simulated only; at head_dim " + std::to_string(p.head_dim) + " the kernel is built with " +

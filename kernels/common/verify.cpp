@@ -66,6 +66,7 @@ struct Part {
                          kv_head_of(head % whole.heads, whole.heads, whole.kv_heads));
     for (int key = 0; key < whole.seqlen_k; ++key) keys.push_back(key);
     inputs = {rows_of(from.q, heads, rows), rows_of(from.k, kv_heads, keys), rows_of(from.v, kv_heads, keys), {}};
+    if (whole.pass == Pass::backward) inputs.d_out = rows_of(from.d_out, heads, rows);
     if (whole.mask().left < 0 && whole.mask().right < 0) return;
     problem.dense_mask = true;
     inputs.keep = Array(1, problem.seqlen_q, problem.seqlen_k);
@@ -87,13 +88,21 @@ Verification as_reported(const flashscope::Verification& v) {
   return out;
 }
 
+/// The reference and, for O and LSE, the yardstick; of a backward pass with gradients.
+struct Yardstick {
+  AttentionOutputs reference, same_precision;
+};
+
 /// Computed on the CPU, for a whole problem or a part of one.
 Yardstick yardstick_of(const Schedule& schedule, const AttentionProblem& problem, const AttentionInputs& inputs) {
+  AttentionProblem forward = problem;
+  forward.pass = Pass::forward;
+  const TileShape tile =
+      schedule.problem().pass == Pass::forward ? schedule.tile() : forward_before(schedule)->tile();
   // flash_v1 rounds O to the storage dtype once per key tile: it is held to its own schedule, executed here.
   return {reference_attention(problem, inputs),
-          schedule.algorithm() == "flash_v1"
-              ? compute(*make_schedule(schedule.algorithm(), problem, schedule.tile()), inputs)
-              : same_precision_attention(problem, inputs)};
+          schedule.algorithm() == "flash_v1" ? compute(*make_schedule("flash_v1", forward, tile), inputs)
+                                             : same_precision_attention(forward, inputs)};
 }
 
 /// Two float64 references of the same rows may differ by the order of their additions only.
@@ -109,6 +118,41 @@ void require_same(const char* name, const Array& gpu, const Array& cpu) {
   }
 }
 
+/// dK and dV of some keys, in float64 and apart from everything else, from LSE and O of all rows.
+void require_same_key_gradients(const AttentionProblem& p, const AttentionInputs& inputs, const AttentionOutputs& full,
+                                const std::vector<int>& kv_heads, const std::vector<int>& keys) {
+  const int group = p.heads / p.kv_heads;
+  const SparseMask mask = p.mask();
+  Array d_k(static_cast<int>(kv_heads.size()), static_cast<int>(keys.size()), p.head_dim), d_v = d_k;
+  for (int h = 0; h < d_k.heads; ++h)
+    for (int n = 0; n < d_k.rows; ++n) {
+      const int kv_head = kv_heads[static_cast<std::size_t>(h)], key = keys[static_cast<std::size_t>(n)];
+      for (int head = kv_head * group; head < (kv_head + 1) * group; ++head)
+        for (int row = 0; row < p.seqlen_q; ++row) {
+          if (!is_kept(mask, row, key)) continue;
+          double score = 0, d_p = 0, d = 0;
+          for (int c = 0; c < p.head_dim; ++c) {
+            score += inputs.q.at(head, row, c) * inputs.k.at(kv_head, key, c);
+            d_p += inputs.d_out.at(head, row, c) * inputs.v.at(kv_head, key, c);
+            d += inputs.d_out.at(head, row, c) * full.o.at(head, row, c);
+          }
+          const double weight = std::exp(p.scale() * score - full.lse.at(head, row, 0));
+          for (int c = 0; c < p.head_dim; ++c) {
+            d_v.at(h, n, c) += weight * inputs.d_out.at(head, row, c);
+            d_k.at(h, n, c) += p.scale() * weight * (d_p - d) * inputs.q.at(head, row, c);
+          }
+        }
+    }
+  require_same("dK", rows_of(full.d_k, kv_heads, keys), d_k);
+  require_same("dV", rows_of(full.d_v, kv_heads, keys), d_v);
+}
+
+void report_gradients(VerifiedOutputs& verified, const OfGradients<flashscope::Verification>& gradients) {
+  verified.d_q = as_reported(gradients.d_q);
+  verified.d_k = as_reported(gradients.d_k);
+  verified.d_v = as_reported(gradients.d_v);
+}
+
 }  // namespace
 
 AttentionInputs seeded_inputs(const AttentionProblem& problem, std::uint32_t seed) {
@@ -116,32 +160,51 @@ AttentionInputs seeded_inputs(const AttentionProblem& problem, std::uint32_t see
   Array q = seeded_array(shape_of(Tensor::Q, problem), problem.dtype, random);
   Array k = seeded_array(shape_of(Tensor::K, problem), problem.dtype, random);
   Array v = seeded_array(shape_of(Tensor::V, problem), problem.dtype, random);
-  return {std::move(q), std::move(k), std::move(v), {}};
+  AttentionInputs inputs{std::move(q), std::move(k), std::move(v), {}};
+  if (problem.pass == Pass::backward)
+    inputs.d_out = seeded_array(shape_of(Tensor::dO, problem), problem.dtype, random);
+  return inputs;
 }
 
 VerifiedOutputs verify_outputs(const Schedule& schedule, const AttentionInputs& inputs, const AttentionOutputs& outputs,
-                               std::uint32_t seed, const std::function<Yardstick()>& full) {
+                               std::uint32_t seed, const std::function<FullReference()>& full_reference) {
   const AttentionProblem& p = schedule.problem();
+  const bool is_backward = p.pass == Pass::backward;
   const std::int64_t row_work = std::int64_t{std::max(1, p.seqlen_k)} * p.head_dim;
+  VerifiedOutputs verified;
   if (row_work * p.seqlen_q * p.num_heads() <= kFullWork) {
     const Yardstick y = yardstick_of(schedule, p, inputs);
-    return {as_reported(flashscope::compare(outputs.o, y.reference.o, y.same_precision.o, p.dtype)),
-            as_reported(flashscope::compare(outputs.lse, y.reference.lse, y.same_precision.lse, DType::fp32))};
+    verified.o = as_reported(flashscope::compare(outputs.o, y.reference.o, y.same_precision.o, p.dtype));
+    verified.lse = as_reported(flashscope::compare(outputs.lse, y.reference.lse, y.same_precision.lse, DType::fp32));
+    if (is_backward)
+      report_gradients(verified, compare_gradients(schedule, outputs, y.reference,
+                                                   largest_errors(same_precision_attention(p, inputs), y.reference),
+                                                   inherited_from_forward(p, inputs, outputs, y.reference)));
+    return verified;
   }
   std::mt19937 random(seed);
   std::vector<int> heads = sample(p.num_heads(), 4, random);
   const std::int64_t rows = kFullWork / (row_work * static_cast<std::int64_t>(heads.size()));
   const Part part(p, inputs, std::move(heads), sample(p.seqlen_q, std::max<std::int64_t>(2, rows), random));
   const Yardstick y = yardstick_of(schedule, part.problem, part.inputs);
-  const Yardstick whole = full();
-  require_same("O", rows_of(whole.reference.o, part.heads, part.rows), y.reference.o);
-  require_same("LSE", rows_of(whole.reference.lse, part.heads, part.rows), y.reference.lse);
-  const auto verified = [&](Array AttentionOutputs::*of, DType dtype) {
-    const double largest = std::max(largest_error(whole.same_precision.*of, whole.reference.*of),
-                                    largest_error(y.same_precision.*of, y.reference.*of));
-    return as_reported(flashscope::compare(outputs.*of, whole.reference.*of, largest, dtype));
-  };
-  return {verified(&AttentionOutputs::o, p.dtype), verified(&AttentionOutputs::lse, DType::fp32)};
+  const FullReference full = full_reference();
+  const AttentionOutputs& reference = full.outputs;
+  require_same("O", rows_of(reference.o, part.heads, part.rows), y.reference.o);
+  require_same("LSE", rows_of(reference.lse, part.heads, part.rows), y.reference.lse);
+  verified.o = as_reported(flashscope::compare(
+      outputs.o, reference.o, std::max(full.plain_o, largest_error(y.same_precision.o, y.reference.o)), p.dtype));
+  verified.lse = as_reported(flashscope::compare(
+      outputs.lse, reference.lse, std::max(full.plain_lse, largest_error(y.same_precision.lse, y.reference.lse)),
+      DType::fp32));
+  if (!is_backward) return verified;
+  require_same("dQ", rows_of(reference.d_q, part.heads, part.rows), y.reference.d_q);
+  const std::int64_t key_work = std::int64_t{std::max(1, p.seqlen_q)} * (p.heads / p.kv_heads) * p.head_dim;
+  std::vector<int> kv_heads = sample(p.num_kv_heads(), 4, random);
+  const std::int64_t keys = kFullWork / (key_work * static_cast<std::int64_t>(kv_heads.size()));
+  require_same_key_gradients(p, inputs, reference, kv_heads,
+                             sample(p.seqlen_k, std::max<std::int64_t>(2, keys), random));
+  report_gradients(verified, compare_gradients(schedule, outputs, reference, full.plain_errors, full.inherited));
+  return verified;
 }
 
 }  // namespace flashscope::kernels

@@ -4,28 +4,37 @@
 #include <functional>
 
 #include "kernels/kernels.h"
+#include "sim/compute/gradient_tolerance.h"
 
 namespace flashscope::kernels {
 
-/// Standard normal values, rounded to the problem's dtype, so that kernel and reference read the same numbers.
+/// Standard normal values, rounded to the problem's dtype, so that kernel and reference read the same numbers; of a
+/// backward pass the same Q, K, V and a dO.
 AttentionInputs seeded_inputs(const AttentionProblem& problem, std::uint32_t seed);
 
 struct VerifiedOutputs {
   Verification o, lse;
+  Verification d_q, d_k, d_v;  // of a backward pass; else as they are made
 };
 
-/// Attention in float64, and as plain attention in the problem's dtype gives it: their difference is what is allowed.
-struct Yardstick {
-  AttentionOutputs reference, same_precision;
+/// What the GPU computes of a problem that is large for the CPU: every element in float64, the largest errors that plain
+/// attention in the problem's dtype makes anywhere and, of a backward pass, the other two parts of the tolerance of
+/// gradients (gradient_tolerance.h).
+struct FullReference {
+  AttentionOutputs outputs;
+  OfGradients<double> plain_errors = {};
+  OfGradients<Array> inherited = {};
+  double plain_o = 0, plain_lse = 0;
 };
 
-/// Holds every element of the outputs to the tolerance rule (sim/compute/tolerance.h).
+/// Holds every element of the outputs to the tolerance rule (sim/compute/tolerance.h, gradient_tolerance.h).
 ///
 /// Up to 2^25 multiply-adds a product, reference and yardstick are computed here, in about a second. Above, those of all
-/// rows come from `full` (the GPU's own). Rows drawn with `seed`, of up to four heads, the first and last row among them,
-/// are computed here as well: Error(internal) is thrown where the two references differ by more than float64 rounding,
-/// and a rung that is held to its own schedule (flash_v1) gets its yardstick from them.
+/// rows come from `full_reference` (the GPU's own). Rows drawn with `seed`, of up to four heads, the first and last row
+/// among them, are computed here as well: Error(internal) is thrown where the two references differ by more than float64
+/// rounding (dK, dV: of keys drawn likewise), and a rung that is held to its own schedule (flash_v1) gets its yardstick
+/// from them.
 VerifiedOutputs verify_outputs(const Schedule& schedule, const AttentionInputs& inputs, const AttentionOutputs& outputs,
-                               std::uint32_t seed, const std::function<Yardstick()>& full);
+                               std::uint32_t seed, const std::function<FullReference()>& full_reference);
 
 }  // namespace flashscope::kernels

@@ -19,7 +19,19 @@ std::int64_t round_up(std::int64_t bytes) { return (bytes + kAlignment - 1) / kA
 std::int64_t guard_bytes(const TensorShape& shape) {
   return round_up(std::max<std::int64_t>(1, kGuardRows * shape.pitch()));
 }
-bool is_input(Tensor tensor) { return tensor == Tensor::Q || tensor == Tensor::K || tensor == Tensor::V; }
+bool is_input(Tensor tensor) {
+  return tensor == Tensor::Q || tensor == Tensor::K || tensor == Tensor::V || tensor == Tensor::dO;
+}
+
+/// Of a backward pass also those that its forward pass needs, which runs first and leaves O and LSE.
+std::vector<Tensor> tensors_of(const Schedule& schedule) {
+  std::vector<Tensor> tensors = schedule.tensors();
+  if (schedule.problem().pass == Pass::forward) return tensors;
+  const auto forward = forward_before(schedule);
+  for (Tensor tensor : forward->tensors())
+    if (std::find(tensors.begin(), tensors.end(), tensor) == tensors.end()) tensors.push_back(tensor);
+  return tensors;
+}
 
 std::string out_of_memory(const Schedule& schedule, std::int64_t free_bytes) {
   // The largest sequence: of queries and keys when they are equally long, else of keys.
@@ -55,7 +67,7 @@ void check_shape(const char* name, const Array& array, const TensorShape& shape)
 
 std::int64_t workspace_bytes(const Schedule& schedule) {
   std::int64_t bytes = 0;
-  for (Tensor tensor : schedule.tensors()) {
+  for (Tensor tensor : tensors_of(schedule)) {
     const TensorShape shape = shape_of(tensor, schedule.problem());
     bytes += 2 * guard_bytes(shape) + round_up(shape.bytes());
   }
@@ -83,10 +95,12 @@ Workspace::Buffer& Workspace::Buffer::operator=(Buffer&& other) noexcept {
 std::int64_t Workspace::Buffer::padded_bytes() const { return 2 * guard + round_up(bytes); }
 
 Workspace::Workspace(const Schedule& schedule, const AttentionInputs& inputs, DeviceMemory& memory)
-    : m_memory(memory), m_problem(schedule.problem()), m_tensors(schedule.tensors()) {
+    : m_memory(memory), m_problem(schedule.problem()), m_tensors(tensors_of(schedule)) {
   check_shape("q", inputs.q, shape_of(Tensor::Q, m_problem));
   check_shape("k", inputs.k, shape_of(Tensor::K, m_problem));
   check_shape("v", inputs.v, shape_of(Tensor::V, m_problem));
+  const bool is_backward = m_problem.pass == Pass::backward;
+  if (is_backward) check_shape("d_out", inputs.d_out, shape_of(Tensor::dO, m_problem));
   check_memory(schedule, memory.free_bytes());
   for (Tensor tensor : m_tensors) {
     const TensorShape shape = shape_of(tensor, m_problem);
@@ -95,8 +109,9 @@ Workspace::Workspace(const Schedule& schedule, const AttentionInputs& inputs, De
     memory.fill(buffer(tensor).whole, kNan, buffer(tensor).padded_bytes());
   }
   const std::pair<Tensor, const Array*> sources[] = {
-      {Tensor::Q, &inputs.q}, {Tensor::K, &inputs.k}, {Tensor::V, &inputs.v}};
+      {Tensor::Q, &inputs.q}, {Tensor::K, &inputs.k}, {Tensor::V, &inputs.v}, {Tensor::dO, &inputs.d_out}};
   for (const auto& [tensor, array] : sources) {
+    if (tensor == Tensor::dO && !is_backward) continue;
     const std::vector<unsigned char> bytes = encode(m_problem.dtype, array->values);
     if (!bytes.empty()) memory.copy_in(buffer(tensor).data(), bytes.data(), static_cast<std::int64_t>(bytes.size()));
   }
@@ -109,6 +124,11 @@ Workspace::Workspace(const Schedule& schedule, const AttentionInputs& inputs, De
   m_params.lse = static_cast<float*>(address(Tensor::LSE));
   m_params.m = static_cast<float*>(address(Tensor::M));
   m_params.l = static_cast<float*>(address(Tensor::L));
+  m_params.d_o = address(Tensor::dO);
+  m_params.d_q = address(Tensor::dQ);
+  m_params.d_k = address(Tensor::dK);
+  m_params.d_v = address(Tensor::dV);
+  m_params.d = static_cast<float*>(address(Tensor::D));
   m_params.mask = m_problem.mask();
   m_params.heads = m_problem.heads;
   m_params.kv_heads = m_problem.kv_heads;
@@ -149,7 +169,13 @@ AttentionOutputs Workspace::outputs() const {
     array.values = decode(dtype, bytes.data(), array.values.size());
     return array;
   };
-  return {fetch(Tensor::O, m_problem.dtype), fetch(Tensor::LSE, DType::fp32)};
+  AttentionOutputs outputs{fetch(Tensor::O, m_problem.dtype), fetch(Tensor::LSE, DType::fp32)};
+  if (m_problem.pass == Pass::backward) {
+    outputs.d_q = fetch(Tensor::dQ, m_problem.dtype);
+    outputs.d_k = fetch(Tensor::dK, m_problem.dtype);
+    outputs.d_v = fetch(Tensor::dV, m_problem.dtype);
+  }
+  return outputs;
 }
 
 }  // namespace flashscope::kernels

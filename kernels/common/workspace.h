@@ -9,7 +9,7 @@
 
 namespace flashscope::kernels {
 
-/// Bytes that a Workspace takes, guard zones included.
+/// Bytes that a Workspace takes, guard zones included; of a backward pass with what its forward pass needs.
 std::int64_t workspace_bytes(const Schedule& schedule);
 
 /// Throws Error(resource) when the workspace does not fit `free_bytes`: needed, free, and the largest seqlen that does.
@@ -23,10 +23,11 @@ class Workspace {
 
   /// Everything but ctas_per_head, which is the kernel's.
   const KernelParams& params() const { return m_params; }
-  /// Fills what the kernels write with NaN again.
+  /// Fills what the kernels write with NaN again, those of the forward pass before a backward one among them.
   void reset_outputs();
   /// Throws Error(internal), naming the tensor, when a byte outside it was written.
   void check_guards() const;
+  /// Of a backward pass: what the forward pass before it left, and the gradients.
   AttentionOutputs outputs() const;
 
  private:

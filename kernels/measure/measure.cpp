@@ -32,6 +32,12 @@ void count(Measurement& row, const Workload& workload, const OpenedCounters& ope
 
 }  // namespace
 
+std::vector<std::pair<std::string, Verification>> verifications(const Measurement& row, Pass pass) {
+  std::vector<std::pair<std::string, Verification>> list = {{"O", row.o}, {"LSE", row.lse}};
+  if (pass == Pass::backward) list.insert(list.end(), {{"dQ", row.d_q}, {"dK", row.d_k}, {"dV", row.d_v}});
+  return list;
+}
+
 Measurement measure_launch(const Workload& workload, const MeasureOptions& options, Stopwatch& stopwatch,
                            const std::function<const OpenedCounters&()>& counters) {
   Measurement row;

@@ -2,7 +2,7 @@
 // precision, what that comparison allows.
 #pragma once
 #include "kernels/common/params.h"
-#include "kernels/kernels.h"
+#include "kernels/common/verify.h"
 
 namespace flashscope::kernels {
 
@@ -14,5 +14,9 @@ enum class Precision { float64, same };
 /// verify_outputs(), which holds sampled rows of it against the CPU's reference.
 /// Throws Error(resource) when the results, in float64, do not fit beside the workspace.
 AttentionOutputs plain_on_gpu(const AttentionProblem& problem, const KernelParams& params, Precision precision);
+
+/// Both, as verify_outputs() asks for them; of a backward pass also the exact gradients, the largest error of plain
+/// attention's, and what the O that lies in `params` costs them. Causal and window masks.
+FullReference full_reference_on_gpu(const AttentionProblem& problem, const KernelParams& params);
 
 }  // namespace flashscope::kernels

@@ -321,10 +321,8 @@ namespace {
 
 template <class Real>
 AttentionOutputs execute(const Schedule& schedule, const AttentionInputs& inputs, const ComputeOptions& options) {
-  AttentionProblem forward = schedule.problem();
-  forward.pass = Pass::forward;
   const bool has_backward = schedule.problem().pass == Pass::backward;
-  const auto before = has_backward ? make_schedule(schedule.algorithm(), forward) : nullptr;
+  const auto before = has_backward ? forward_before(schedule) : nullptr;
   Executor<Real> first(before ? *before : schedule, inputs, options);
   first.run();
   AttentionOutputs outputs{first.output(Tensor::O), first.output(Tensor::LSE)};

@@ -37,8 +37,9 @@ Verification compare(const Array& output, const Array& reference, const Array& s
   return compare(output, reference, largest_error(same_precision, reference), dtype);
 }
 
-Verification compare(const Array& output, const Array& reference, double largest_plain_error, DType dtype) {
-  if (!same_shape(output, reference))
+Verification compare(const Array& output, const Array& reference, double largest_plain_error, DType dtype,
+                     const Array* more) {
+  if (!same_shape(output, reference) || (more && !same_shape(output, *more)))
     throw Error(ErrorKind::internal, "compare: output and reference differ in shape");
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const double allowed_by_plain = 2 * largest_plain_error;
@@ -52,7 +53,7 @@ Verification compare(const Array& output, const Array& reference, double largest
     double share = infinity;  // of the tolerance; stays for NaN and for a wrong infinity
     if (std::isfinite(value) && std::isfinite(right)) {
       const double error = std::fabs(value - right);
-      share = error / (allowed_by_plain + 2 * ulp_of(dtype, right));
+      share = error / (allowed_by_plain + 2 * ulp_of(dtype, right) + (more ? more->values[n] : 0));
       result.max_abs = std::max(result.max_abs, error);
       sum += error;
       ++compared;

@@ -36,7 +36,9 @@ struct Verification {
 Verification compare(const Array& output, const Array& reference, const Array& same_precision, DType dtype);
 
 /// The same where E is known. (From a part of the tensor it is at most the whole one's: the stricter rule.)
-Verification compare(const Array& output, const Array& reference, double largest_plain_error, DType dtype);
+/// `more`, of the output's shape, is added to the tolerance of each element (gradient_tolerance.h; else null).
+Verification compare(const Array& output, const Array& reference, double largest_plain_error, DType dtype,
+                     const Array* more = nullptr);
 
 /// E: the largest error of the yardstick, over elements finite on both sides.
 double largest_error(const Array& same_precision, const Array& reference);

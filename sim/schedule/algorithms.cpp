@@ -48,7 +48,7 @@ const std::vector<Algorithm>& all_algorithms() {
        make_three_pass_backward},
       {"flash_v1", Pass::backward, "", "S and P recomputed; K/V outside, dQ rewritten for every key tile",
        fma_backward_tile, make_flash_v1_backward},
-      {"flash_v2", Pass::backward, "", "S and P recomputed, twice: a kernel for dK and dV, one for dQ",
+      {"flash_v2", Pass::backward, "05", "S and P recomputed, twice: a kernel for dK and dV, one for dQ",
        fma_backward_tile, make_flash_v2_backward},
   };
   return list;
@@ -96,6 +96,12 @@ std::unique_ptr<Schedule> make_schedule(const std::string& name, const Attention
   check("--bc", tile.bc, 1024);
   check("--stages", tile.stages, 8);
   return algorithm.make(problem, tile);
+}
+
+std::unique_ptr<Schedule> forward_before(const Schedule& backward) {
+  AttentionProblem problem = backward.problem();
+  problem.pass = Pass::forward;
+  return make_schedule(backward.algorithm(), problem);
 }
 
 }  // namespace flashscope

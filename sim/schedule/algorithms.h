@@ -29,6 +29,9 @@ const Algorithm& algorithm_named(const std::string& name, Pass pass = Pass::forw
 std::unique_ptr<Schedule> make_schedule(const std::string& algorithm, const AttentionProblem& problem,
                                         TileShape tile = {0, 0, 0});
 
+/// The forward pass of the same algorithm, with its own tile: it leaves what a backward schedule starts from.
+std::unique_ptr<Schedule> forward_before(const Schedule& backward);
+
 std::unique_ptr<Schedule> make_three_pass_naive(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_three_pass(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_three_pass_tensor(const AttentionProblem&, TileShape);

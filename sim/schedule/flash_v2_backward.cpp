@@ -6,6 +6,7 @@
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/fma_backward.h"
 #include "sim/schedule/closed_forms.h"
+#include "sim/schedule/fma_work.h"
 
 namespace flashscope {
 namespace {
@@ -18,12 +19,17 @@ class FlashV2Backward final : public Schedule {
     m_tensors = {Tensor::Q,  Tensor::K,  Tensor::V,  Tensor::O,  Tensor::LSE,
                  Tensor::dO, Tensor::dQ, Tensor::dK, Tensor::dV, Tensor::D};
     const int width = fma_width(p.head_dim), tr = num_tiles(p.seqlen_q, tile.br), tc = num_tiles(p.seqlen_k, tile.bc);
-    const std::int64_t smem = backward_smem_bytes(tile.br, tile.bc, width, 2, 2);  // Q, dO; K, V
+    const auto resources = [](std::int64_t smem, int registers) { return CtaResources{kFmaThreads, smem, registers}; };
     const ThreadTile products = fma_thread_tile(tile.br, tile.bc);
     m_kernels = {
-        {"flash_v2_backward_row_dot", tr, p.num_heads(), {kFmaThreads, 0, kNaiveRegisters}, {}},
-        {"flash_v2_backward_dk_dv", tc, p.num_kv_heads(), {kFmaThreads, smem, kBackwardRegisters}, products},
-        {"flash_v2_backward_dq", tr, p.num_heads(), {kFmaThreads, smem, kBackwardRegisters}, products},
+        {"flash_v2_backward_row_dot", tr, p.num_heads(),
+         resources(row_dot_smem(tile.br, width).bytes(), kRowDotRegisters), fma_thread_tile(tile.br, width)},
+        {"flash_v2_backward_dk_dv", tc, p.num_kv_heads(),
+         resources(flash_v2_backward_smem(tile.br, tile.bc, width, true).bytes(), kKeyGradientsRegisters),
+         products},
+        {"flash_v2_backward_dq", tr, p.num_heads(),
+         resources(flash_v2_backward_smem(tile.br, tile.bc, width, false).bytes(), query_gradient_registers(width)),
+         products},
     };
   }
 
@@ -43,6 +49,19 @@ class FlashV2Backward final : public Schedule {
     return {row_dot_read + key_kernel_read + query_kernel_read, statistic + 2 * k + q, algorithm_4_bytes(p, tile())};
   }
 
+  WarpWork warp_work(int kernel, const TileOp& op) const override {
+    const ThreadTile scores = fma_thread_tile(tile().br, tile().bc);
+    if (op.op == Op::row_dot) return row_dot_work(op.rows, op.cols, kFmaThreads);
+    if (op.op == Op::probabilities && kernel == kQueryGradient)  // P stays in registers
+      return probabilities_work(scores.rows, scores.cols);
+    WarpWork work = Schedule::warp_work(kernel, op);
+    if (op.op != Op::store || layout_of(op.tensor) == Layout::statistic) return work;
+    // A gradient is scaled and put into shared memory first.
+    const int rows = op.tensor == Tensor::dQ ? tile().br : tile().bc;
+    const ThreadTile gradient = fma_thread_tile(rows, fma_width(problem().head_dim));
+    return arithmetic_work(gradient.rows * gradient.cols).then(stage_work(gradient.rows, gradient.cols)).then(work);
+  }
+
  protected:
   void cta(int kernel, std::int64_t inner, CtaProgram& cta) const override {
     switch (kernel) {
@@ -56,7 +75,9 @@ class FlashV2Backward final : public Schedule {
   static void row_dot(int i, CtaProgram& cta) {
     cta.load(Tensor::O, i, 0);
     cta.load(Tensor::dO, i, 0);
+    cta.barrier(i, 0);
     cta.row_dot(i);
+    cta.barrier(i, 0);  // D is in shared memory, in the order of the copy
     cta.store(Tensor::D, i, 0);
   }
 
@@ -89,7 +110,7 @@ class FlashV2Backward final : public Schedule {
         cta.barrier(i, j);  // Q and dO have been read
       });
     });
-    cta.barrier(0, j);  // dK and dV leave through shared memory, in the order of the copy
+    cta.barrier(0, j);  // dK and dV are in the places of K and V, in the order of the copy
     cta.store(Tensor::dK, 0, j);
     cta.store(Tensor::dV, 0, j);
   }
@@ -115,7 +136,7 @@ class FlashV2Backward final : public Schedule {
       cta.gradient_sum(Tensor::dQ, i, j);
       cta.barrier(i, j);  // K and dS have been read
     });
-    cta.barrier(i, 0);  // dQ leaves through the place of Q
+    cta.barrier(i, 0);  // dQ is in the place of K, in the order of the copy
     cta.store(Tensor::dQ, i, 0);
   }
 

@@ -117,14 +117,24 @@ WarpWork online_softmax_work(int rows, int keys, int acc_cols) {
 
 WarpWork probabilities_work(int rows, int keys) {
   const int n = rows * keys;
-  WarpWork work;
-  work.then({.instructions = n * kExpInstructions,
-             .clocks = straight(n * kExpInstructions),
-             .fma = n * kExpFma,
-             .alu = n * kExpAlu,
-             .mufu = n * kExpMufu,
-             .waits = 1});
-  return work.then(stage_scores_work(rows, keys));
+  return WarpWork().then({.instructions = n * kExpInstructions,
+                          .clocks = straight(n * kExpInstructions),
+                          .fma = n * kExpFma,
+                          .alu = n * kExpAlu,
+                          .mufu = n * kExpMufu,
+                          .waits = 1});
+}
+
+WarpWork row_dot_work(int rows, int depth, int threads) {
+  // Each addition waits for the one before. Where there are fewer rows than threads some warps have nothing to do: each
+  // is given its share.
+  constexpr int kDependentClocks = 4;
+  return WarpWork().then({.instructions = 4 + 2 + kLoopInstructions,
+                          .clocks = 4 * kDependentClocks + kLoopClocks,
+                          .fma = 4,
+                          .wavefronts = 2 * kOperandOfColumn,
+                          .waits = 1},
+                         ceil_div(ceil_div(depth, 4) * rows, threads));
 }
 
 WarpWork online_softmax_by_row_work(int rows, int keys, int acc_cols) {

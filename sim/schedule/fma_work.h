@@ -18,8 +18,10 @@ WarpWork mask_work(int rows, int cols);
 /// Online softmax of a thread's rows × keys scores, rescaling acc_cols columns of the output; all rows at once, sums
 /// left to the end (flash_v2).
 WarpWork online_softmax_work(int rows, int keys, int acc_cols);
-/// P = exp(S - LSE) of a thread's rows × keys scores, put into shared memory.
+/// P = exp(S - LSE) of a thread's rows × keys scores.
 WarpWork probabilities_work(int rows, int keys);
+/// D of `rows` rows, one a thread of `threads`: two rows of `depth` floats read four at a time, multiplied and added up.
+WarpWork row_dot_work(int rows, int depth, int threads);
 /// The online softmax row by row, with l and m in shared memory (flash_v1).
 WarpWork online_softmax_by_row_work(int rows, int keys, int acc_cols);
 /// An output accumulator put into shared memory, or taken from there: four neighbouring columns at a time.

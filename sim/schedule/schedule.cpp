@@ -137,10 +137,11 @@ WarpWork Schedule::warp_work(int kernel, const TileOp& op) const {
     case Op::log_sum_exp: return row_end_work(output.rows);
     case Op::barrier:
     case Op::wait: return {};
-    // Backward: no kernel is built, so these are what the pieces of the forward rungs would take.
+    // Backward. three_pass and flash_v1 are not built: these are what the pieces of the other rungs would take.
     case Op::clear_gradient: return arithmetic_work(gradient.rows * gradient.cols);
     case Op::row_dot: return arithmetic_work(output.rows * output.cols).then(row_end_work(output.rows));
-    case Op::probabilities: return probabilities_work(scores.rows, scores.cols);
+    case Op::probabilities:
+      return probabilities_work(scores.rows, scores.cols).then(stage_scores_work(scores.rows, scores.cols));
     case Op::d_probabilities: return product_transposed_work(scores.rows, scores.cols, op.depth);
     case Op::d_scores:
       return arithmetic_work(2 * scores.rows * scores.cols).then(stage_scores_work(scores.rows, scores.cols));

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/support.h"
+#include "tests/support/temporary_folder.h"
 
 namespace flashscope {
 namespace {
@@ -13,7 +14,7 @@ using Json = nlohmann::ordered_json;
 /// A GPU that answers at once.
 class FakeDevice final : public kernels::Device {
  public:
-  bool counters = true, right = true;
+  bool counters = true, right = true, d_v_right = true;
   std::int64_t bytes = 4'000'000;
   std::string unsupported;  // algorithm that it cannot run
   std::string lost_at;      // algorithm at which the device is lost
@@ -42,6 +43,9 @@ class FakeDevice final : public kernels::Device {
     using Bytes = kernels::Measured<std::int64_t>;
     kernels::Measurement m;
     m.o.passed = m.lse.passed = true;
+    m.d_q.passed = m.d_k.passed = true;
+    m.d_v.passed = d_v_right;
+    m.d_v.worst = d_v_right ? "" : "head 0, row 1, column 2";
     m.time_us = kernels::Measured<double>::of(123.5);
     m.launches = options.launches;
     m.sm_clock_mhz = kernels::Measured<double>::of(1980);
@@ -103,6 +107,38 @@ TEST_CASE("a failed verification is exit 8, the other rungs are still measured")
   const RunResult result = run_here(small({}), fake([](FakeDevice& d) { d.right = false; }));
   CHECK(result.code == 8);
   CHECK(contains(result.err, "O differs"));
+}
+
+TEST_CASE("a backward pass is measured, recorded and validated with its gradients; a wrong one is exit 8 and no row") {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("r.json");
+  const std::vector<std::string> backward = small({"--pass", "backward", "--algorithm", "flash_v2"});
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), backward.begin(), backward.end());
+    return more;
+  };
+  RunResult result = run_here(with({"--record", file}), fake([](FakeDevice& d) { d.d_v_right = false; }));
+  CHECK(result.code == 8);
+  CHECK(contains(result.err, "dV differs from the float64 reference, at head 0, row 1, column 2"));
+  CHECK_FALSE(std::filesystem::exists(file));
+
+  result = run_here(with({"--record", file}), kWorking);
+  CHECK(result.code == 0);
+  for (const char* name : {"O right", "LSE right", "dQ right", "dK right", "dV right"})
+    CHECK(contains(result.out, name));
+  const Json row = Json::parse(run_here(with({"--json"}), kWorking).out)["rows"][0];
+  CHECK(row["pass"] == "backward");
+  CHECK(row["d_k"]["passed"] == true);
+  CHECK(row["predicted"]["pass"] == "backward");
+
+  result = run_here(small({"--algorithm", "flash_v2", "--record", file}), kWorking);  // the same problem's forward pass
+  const Json report = Json::parse(run_here({"validate", file, "--json"}).out);
+  REQUIRE(report["rows"].size() == 2);
+  CHECK(report["rows"][0]["pass"] == "backward");
+  CHECK(report["rows"][1]["pass"] == "forward");
+  CHECK(report["summary_by"]["algorithm"]["flash_v2 backward"]["time_us"]["rows"] == 1);
+  CHECK(report["summary_by"]["algorithm"]["flash_v2"]["time_us"]["rows"] == 1);
+  CHECK(contains(run_here({"validate", file}).out, "flash_v2 backward"));
 }
 
 TEST_CASE("a rung that cannot run is an error when asked for, and a line among all") {

@@ -12,7 +12,7 @@
 
 #include "kernels/common/verify.h"
 #include "kernels/kernels.h"
-#include "sim/compute/tolerance.h"
+#include "sim/compute/gradient_tolerance.h"
 #include "sim/schedule/algorithms.h"
 
 namespace flashscope::kernels {
@@ -49,11 +49,17 @@ inline std::vector<std::pair<std::string, DType>> rungs() {
   return all;
 }
 
+/// Algorithms that have kernels for the backward pass.
+inline const std::vector<std::string>& backward_rungs() {
+  static const std::vector<std::string> names = {"flash_v2"};
+  return names;
+}
+
 inline std::string text_of(const AttentionProblem& p) {
   return std::string(name_of(p.dtype)) + " batch " + std::to_string(p.batch) + " heads " + std::to_string(p.heads) +
          "/" + std::to_string(p.kv_heads) + " seqlen " + std::to_string(p.seqlen_q) + "x" + std::to_string(p.seqlen_k) +
          " head_dim " + std::to_string(p.head_dim) + " window " + std::to_string(p.mask().left) + "," +
-         std::to_string(p.mask().right) + " scale " + std::to_string(p.scale());
+         std::to_string(p.mask().right) + " scale " + std::to_string(p.scale()) + " " + name_of(p.pass);
 }
 
 /// The reference and its yardstick for one problem, for all rungs; the comparison is the tolerance rule itself.
@@ -69,11 +75,27 @@ class Judge {
   AttentionOutputs check(const std::string& rung) const {
     const auto schedule = make_schedule(rung, m_problem);
     const AttentionOutputs outputs = device().run(*schedule, m_inputs);
-    const AttentionOutputs yardstick = rung == "flash_v1" ? compute(*schedule, m_inputs) : m_same_precision;
     INFO(rung, ": ", text_of(m_problem));
-    check("O", compare(outputs.o, m_reference.o, yardstick.o, m_problem.dtype));
-    check("LSE", compare(outputs.lse, m_reference.lse, yardstick.lse, DType::fp32));
+    for (const auto& [name, verified] : judge(*schedule, outputs)) check(name, verified);
     return outputs;
+  }
+
+  /// Every element of O and LSE and, of a backward pass, of dQ, dK and dV.
+  std::vector<std::pair<const char*, flashscope::Verification>> judge(const Schedule& schedule,
+                                                                      const AttentionOutputs& outputs) const {
+    const AttentionOutputs own =
+        schedule.algorithm() == "flash_v1" ? compute(schedule, m_inputs) : AttentionOutputs{};
+    const AttentionOutputs& yardstick = schedule.algorithm() == "flash_v1" ? own : m_same_precision;
+    std::vector<std::pair<const char*, flashscope::Verification>> verified = {
+        {"O", compare(outputs.o, m_reference.o, yardstick.o, m_problem.dtype)},
+        {"LSE", compare(outputs.lse, m_reference.lse, yardstick.lse, DType::fp32)}};
+    if (m_problem.pass == Pass::backward) {
+      const OfGradients<flashscope::Verification> gradients = compare_gradients(
+          schedule, outputs, m_reference, largest_errors(m_same_precision, m_reference),
+          inherited_from_forward(m_problem, m_inputs, outputs, m_reference));
+      verified.insert(verified.end(), {{"dQ", gradients.d_q}, {"dK", gradients.d_k}, {"dV", gradients.d_v}});
+    }
+    return verified;
   }
 
  private:
@@ -90,6 +112,24 @@ class Judge {
 /// Runs the rung and holds O and LSE to the tolerance rule.
 inline AttentionOutputs check_rung(const std::string& rung, const AttentionProblem& p, const AttentionInputs& inputs) {
   return Judge(p, inputs).check(rung);
+}
+
+/// The first operation in which a kernel's log differs from its schedule, in words.
+inline void check_log(const std::vector<LoggedOp>& expected, const std::vector<LoggedOp>& log) {
+  CHECK(log.size() == expected.size());
+  for (std::size_t n = 0; n < std::min(log.size(), expected.size()); ++n) {
+    if (log[n] == expected[n]) continue;
+    const auto text = [](const LoggedOp& op) {
+      std::string s = "kernel " + std::to_string(op.kernel) + " cta " + std::to_string(op.cta) + " " + name_of(op.op) +
+                      " " + name_of(op.tensor);
+      for (std::int64_t x : {std::int64_t{op.head}, std::int64_t{op.row}, std::int64_t{op.rows}, std::int64_t{op.col},
+                             std::int64_t{op.cols}, std::int64_t{op.depth}, op.bytes})
+        s += " " + std::to_string(x);
+      return s;
+    };
+    FAIL_CHECK("operation ", n, ": logged ", text(log[n]), ", the schedule says ", text(expected[n]));
+    return;
+  }
 }
 
 inline AttentionProblem one_head(int seqlen_q, int seqlen_k, int head_dim, DType dtype = DType::fp32) {

@@ -99,20 +99,7 @@ TEST_CASE("a kernel's log is its schedule, operation by operation") {
       const auto schedule = make_schedule(rung, p);
       const std::vector<LoggedOp> expected = expected_log(*schedule), log = device().log(*schedule, inputs);
       INFO(rung, ": ", text_of(p));
-      CHECK(log.size() == expected.size());
-      for (std::size_t n = 0; n < std::min(log.size(), expected.size()); ++n)
-        if (!(log[n] == expected[n])) {
-          const auto text = [](const LoggedOp& op) {
-            std::string s = "kernel " + std::to_string(op.kernel) + " cta " + std::to_string(op.cta) + " " +
-                            name_of(op.op) + " " + name_of(op.tensor);
-            for (std::int64_t x : {std::int64_t{op.head}, std::int64_t{op.row}, std::int64_t{op.rows},
-                                   std::int64_t{op.col}, std::int64_t{op.cols}, std::int64_t{op.depth}, op.bytes})
-              s += " " + std::to_string(x);
-            return s;
-          };
-          FAIL_CHECK("operation ", n, ": logged ", text(log[n]), ", the schedule says ", text(expected[n]));
-          break;
-        }
+      check_log(expected, log);
     }
   }
 }
@@ -149,12 +136,16 @@ int expected_ctas_per_sm(const CtaResources& cta) {
 }
 
 TEST_CASE("no rung spills a register, and the occupancy is the one the schedule implies") {
-  for (DType dtype : {DType::fp32, DType::fp16, DType::bf16})
-    for (const std::string& rung : rungs(dtype))
+  for (DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
+    std::vector<std::pair<std::string, Pass>> all;
+    for (const std::string& rung : rungs(dtype)) all.emplace_back(rung, Pass::forward);
+    for (const std::string& rung : backward_rungs()) all.emplace_back(rung, Pass::backward);
+    for (const auto& [rung, pass] : all)
       for (int head_dim : {32, 64, 128, 256}) {
         AttentionProblem p;
         p.dtype = dtype;
         p.head_dim = head_dim;
+        p.pass = pass;
         const auto schedule = make_schedule(rung, p);
         for (int k = 0; k < static_cast<int>(schedule->kernels().size()); ++k) {
           const KernelLaunch& kernel = schedule->kernels()[static_cast<std::size_t>(k)];
@@ -167,6 +158,7 @@ TEST_CASE("no rung spills a register, and the occupancy is the one the schedule 
           CHECK(facts.ctas_per_sm == expected_ctas_per_sm(kernel.resources));
         }
       }
+  }
 }
 
 }  // namespace

@@ -37,12 +37,18 @@ TEST_CASE("the three kinds of no GPU have three texts") {
   CHECK(why_no_gpu({DeviceSearch::found, 1, 13000, 13000, "no error"}).empty());
 }
 
-TEST_CASE("the backward pass is simulated only") {
+TEST_CASE("a backward pass runs where it has a rung, with its own tile, and is else simulated only") {
   AttentionProblem p;
   p.pass = Pass::backward;
-  for (const Algorithm& algorithm : algorithms(Pass::backward))
-    CHECK(kernels::why_unsupported(*make_schedule(algorithm.name, p), h200()) ==
-          algorithm.name + ": no kernel yet for the backward pass");
+  for (int head_dim : {1, 32, 64, 100, 128, 256})
+    for (const Algorithm& algorithm : algorithms(Pass::backward)) {
+      p.head_dim = head_dim;
+      CHECK(kernels::why_unsupported(*make_schedule(algorithm.name, p), h200()) ==
+            (algorithm.rung.empty() ? algorithm.name + ": no kernel yet for the backward pass; flash_v2 has one" : ""));
+    }
+  CHECK(contains(kernels::why_unsupported(*make_schedule("flash_v2", p, {64, 64, 1}), h200()), "built with 32 x 32"));
+  p.head_dim = 257;
+  CHECK(contains(kernels::why_unsupported(*make_schedule("flash_v2", p), h200()), "1 … 256"));
 }
 
 TEST_CASE("what is not built is refused with what is") {

@@ -87,6 +87,81 @@ TEST_CASE("one byte written outside a tensor is found, on either side, and the t
   }
 }
 
+TEST_CASE("a backward workspace holds what the forward pass before it needs, dO among the inputs") {
+  AttentionProblem p = small_problem();
+  p.pass = Pass::backward;
+  const auto schedule = make_schedule("flash_v1", p);  // whose forward pass keeps m and l, which backward does without
+  AttentionInputs inputs = seeded_inputs(p, 3);
+  inputs.d_out.at(3, 32, 6) = 0.1;
+  AttentionProblem forward = p;
+  forward.pass = Pass::forward;
+  CHECK(seeded_inputs(forward, 3).v.values == inputs.v.values);
+  CHECK(seeded_inputs(forward, 3).d_out.values.empty());
+  HostMemory memory(1 << 24);
+  Workspace workspace(*schedule, inputs, memory);
+  CHECK(memory.alive.size() == schedule->tensors().size() + 2);
+  std::int64_t used = 0;
+  for (const auto& [data, bytes] : memory.alive) used += bytes;
+  CHECK(workspace_bytes(*schedule) == used);
+  const KernelParams& params = workspace.params();
+  for (const void* address : {params.d_o, static_cast<const void*>(params.d_q), static_cast<const void*>(params.d_k),
+                              static_cast<const void*>(params.d_v), static_cast<const void*>(params.m)})
+    CHECK(address != nullptr);
+  CHECK(decode(DType::bf16, static_cast<const unsigned char*>(params.d_o) + 2 * (4 * 33 * 7 - 1), 1)[0] ==
+        round_to(DType::bf16, 0.1));
+  workspace.reset_outputs();
+  const AttentionOutputs outputs = workspace.outputs();
+  CHECK(outputs.d_q.values.size() == 4u * 33 * 7);
+  CHECK(outputs.d_k.values.size() == 2u * 65 * 7);
+  for (const Array* array : {&outputs.o, &outputs.lse, &outputs.d_q, &outputs.d_k, &outputs.d_v})
+    for (double x : array->values) CHECK(std::isnan(x));
+  CHECK(decode(DType::bf16, static_cast<const unsigned char*>(params.d_o), 1)[0] ==
+        round_to(DType::bf16, inputs.d_out.values[0]));
+  inputs.d_out = Array(4, 33, 8);
+  CHECK_THROWS_AS(Workspace(*schedule, inputs, memory), Error);
+}
+
+TEST_CASE("gradients are verified one by one, in small problems and, against the GPU's reference, in large ones") {
+  for (bool large : {false, true}) {
+    AttentionProblem p = small_problem();
+    p.pass = Pass::backward;
+    p.causal = true;
+    if (large) {
+      p.heads = p.kv_heads = 1;
+      p.seqlen_q = 300;
+      p.seqlen_k = 7100;
+      p.head_dim = 16;
+    }
+    const auto schedule = make_schedule("flash_v2", p);
+    const AttentionInputs inputs = seeded_inputs(p, 5);
+    const AttentionOutputs reference = reference_attention(p, inputs);
+    AttentionOutputs outputs = reference;
+    for (Array* array : {&outputs.o, &outputs.d_q, &outputs.d_k, &outputs.d_v})
+      for (double& x : array->values) x = round_to(p.dtype, x);
+    for (double& x : outputs.lse.values) x = round_to(DType::fp32, x);
+    const OfGradients<Array> inherited = inherited_from_forward(p, inputs, outputs, reference);
+    const auto full = [&] { return FullReference{reference, {1e-3, 1e-3, 1e-3}, inherited}; };
+    VerifiedOutputs verified = verify_outputs(*schedule, inputs, outputs, 9, full);
+    for (const Verification* v : {&verified.o, &verified.lse, &verified.d_q, &verified.d_k, &verified.d_v})
+      CHECK(v->passed);
+    outputs.d_q.at(0, 3, 1) += 1;
+    outputs.d_v.at(0, 40, 2) = std::numeric_limits<double>::quiet_NaN();
+    verified = verify_outputs(*schedule, inputs, outputs, 9, full);
+    CHECK_FALSE(verified.d_q.passed);
+    CHECK(verified.d_k.passed);
+    CHECK_FALSE(verified.d_v.passed);
+    if (!large) continue;
+    for (Array AttentionOutputs::* array : {&AttentionOutputs::d_q, &AttentionOutputs::d_k, &AttentionOutputs::d_v}) {
+      const auto wrong = [&] {
+        FullReference other = full();
+        for (double& x : (other.outputs.*array).values) x += 1e-4;
+        return other;
+      };
+      CHECK_THROWS_AS(verify_outputs(*schedule, inputs, outputs, 9, wrong), Error);
+    }
+  }
+}
+
 TEST_CASE("a failed allocation is a resource error and leaves nothing behind, fifty times") {
   const AttentionProblem p = small_problem();
   const auto schedule = make_schedule("three_pass", p);
@@ -159,7 +234,7 @@ TEST_CASE("verification passes what the schedule computes and catches one wrong 
       for (double& x : outputs.o.values) x = round_to(p.dtype, x);
       for (double& x : outputs.lse.values) x = round_to(DType::fp32, x);
       int asked = 0;
-      const auto full = [&] { return ++asked, Yardstick{reference, outputs}; };
+      const auto full = [&] { return ++asked, FullReference{reference}; };
       VerifiedOutputs verified = verify_outputs(*schedule, inputs, outputs, 9, full);
       CHECK(verified.o.passed);
       CHECK(verified.lse.passed);
@@ -174,7 +249,7 @@ TEST_CASE("verification passes what the schedule computes and catches one wrong 
       const auto wrong = [&] {
         AttentionOutputs other = reference;
         for (double& x : other.lse.values) x += 1e-6;
-        return Yardstick{other, other};
+        return FullReference{other};
       };
       CHECK_THROWS_AS(verify_outputs(*schedule, inputs, outputs, 9, wrong), Error);
     }

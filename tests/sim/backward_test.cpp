@@ -6,8 +6,7 @@
 #include <string>
 
 #include "attention_cases.h"
-#include "sim/compute/rounding.h"
-#include "sim/compute/tolerance.h"
+#include "sim/compute/gradient_tolerance.h"
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
 
@@ -166,71 +165,6 @@ TEST_CASE("two runs of the deterministic backward give the same bits") {
   }
 }
 
-/// What the tiled algorithms inherit, element by element, from what the forward pass stored:
-///   O, for D = rowsum(dO ∘ O): an error δ in D moves every dS of its row by P δ.
-///   LSE, for P = exp(S - LSE): its rounding, a relative ε (one ulp of LSE: it is a sum), scales every P of its row.
-/// All to the same side, so it does not average out: dQ by scale · δ · Σ P |K| + ε |dQ|; dK by scale · Σ (δ + ε B) P |Q|,
-/// with B the largest |dP| + |D| of the row; dV by Σ ε P |dO|. The sums are ones that the reference can form: O with |K|
-/// for V, and dV with another dO.
-struct Inherited {
-  Array d_q, d_k, d_v;
-};
-Inherited inherited_from_forward(const AttentionProblem& p, const AttentionInputs& inputs, const AttentionOutputs& out,
-                                 const AttentionOutputs& exact) {
-  AttentionInputs for_dk = inputs, for_dv = inputs;
-  for_dk.v = inputs.k;
-  for (double& value : for_dk.v.values) value = std::fabs(value);
-  Array delta(p.num_heads(), p.seqlen_q, 1), epsilon = delta;
-  for (int head = 0; head < delta.heads; ++head)
-    for (int row = 0; row < delta.rows; ++row) {
-      const int kv_head = head / (p.heads / p.kv_heads);
-      double &d = delta.at(head, row, 0), &e = epsilon.at(head, row, 0), largest = 0;
-      const double lse = exact.lse.at(head, row, 0);
-      e = std::isfinite(lse) ? ulp_of(DType::fp32, lse) : 0;
-      for (int c = 0; c < p.head_dim; ++c)
-        d += std::fabs(inputs.d_out.at(head, row, c) * (out.o.at(head, row, c) - exact.o.at(head, row, c)));
-      for (int key = 0; key < p.seqlen_k; ++key) {
-        double d_p = 0;
-        for (int c = 0; c < p.head_dim; ++c) d_p += inputs.d_out.at(head, row, c) * inputs.v.at(kv_head, key, c);
-        largest = std::max(largest, 2 * std::fabs(d_p));  // D is a mean of dP
-      }
-      for (int c = 0; c < p.head_dim; ++c) {
-        for_dk.d_out.at(head, row, c) = std::fabs(p.scale() * (d + e * largest) * inputs.q.at(head, row, c));
-        for_dv.d_out.at(head, row, c) = std::fabs(e * inputs.d_out.at(head, row, c));
-      }
-    }
-  const AttentionOutputs formed = reference_attention(p, for_dk);
-  Inherited result{formed.o, formed.d_v, reference_attention(p, for_dv).d_v};
-  for (int head = 0; head < delta.heads; ++head)
-    for (int row = 0; row < delta.rows; ++row)
-      for (int c = 0; c < p.head_dim; ++c) {
-        double& d_q = result.d_q.at(head, row, c);
-        d_q = std::fabs(d_q * p.scale() * delta.at(head, row, 0)) +
-              epsilon.at(head, row, 0) * std::fabs(exact.d_q.at(head, row, c));
-      }
-  return result;
-}
-
-/// What flash_v1 may add by its own rounding: it writes dQ in the dtype once per key tile, Tc roundings of at most half a
-/// unit, which add up like a random walk; four times that walk, as for O in compute_law_test.cpp. Partial sums may be
-/// larger than the result: twice its largest element is taken as their size.
-double rewrite_allowance(const AttentionProblem& p, TileShape tile, const Array& d_q) {
-  return 2 * std::sqrt(static_cast<double>(num_tiles(p.seqlen_k, tile.bc))) *
-         ulp_of(p.dtype, 2 * largest_magnitude(d_q));
-}
-
-/// Largest share of 2 E + 2 ulp + `more` that an element's error takes; above 1 fails, and NaN is infinite.
-double share_of_tolerance(const Array& out, const Array& right, double e, DType dtype, const Array* inherited,
-                          double more) {
-  double largest = 0;
-  for (std::size_t n = 0; n < out.values.size(); ++n) {
-    const double allowed = 2 * e + 2 * ulp_of(dtype, right.values[n]) + more + (inherited ? inherited->values[n] : 0);
-    const double share = std::fabs(out.values[n] - right.values[n]) / allowed;
-    largest = std::isfinite(share) ? std::max(largest, share) : INFINITY;
-  }
-  return largest;
-}
-
 TEST_CASE("in fp32, fp16 and bf16 the gradients obey the tolerance rule: 150 random problems") {
   const std::uint32_t seed = fresh_seed();
   CAPTURE(seed);
@@ -247,21 +181,15 @@ TEST_CASE("in fp32, fp16 and bf16 the gradients obey the tolerance rule: 150 ran
     const AttentionOutputs plain = same_precision_attention(p, inputs);
     const TileShape tile{1 + static_cast<int>(random() % 64), 1 + static_cast<int>(random() % 64), 1};
     CAPTURE(std::string(name_of(p.dtype)));
-    // fp32: only the order of additions differs from the yardstick, two draws of one luck.
-    const double luck = p.dtype == DType::fp32 ? 2 : 1;
     for (const Algorithm& algorithm : algorithms(Pass::backward)) {
       CAPTURE(algorithm.name);
-      const AttentionOutputs out = compute(*make_schedule(algorithm.name, p, tile), inputs);
-      const bool is_tiled = algorithm.name != "three_pass";
-      const Inherited inherited = inherited_from_forward(p, inputs, out, reference);
-      const auto share = [&](Array AttentionOutputs::* array, const Array* more, double rewrites) {
-        const double e = luck * compare(plain.*array, reference.*array, plain.*array, p.dtype).max_abs;
-        return share_of_tolerance(out.*array, reference.*array, e, p.dtype, is_tiled ? more : nullptr, rewrites);
-      };
-      const double rewrites = algorithm.name == "flash_v1" ? rewrite_allowance(p, tile, reference.d_q) : 0;
-      CHECK(share(&AttentionOutputs::d_q, &inherited.d_q, rewrites) <= 1);
-      CHECK(share(&AttentionOutputs::d_k, &inherited.d_k, 0) <= 1);
-      CHECK(share(&AttentionOutputs::d_v, &inherited.d_v, 0) <= 1);
+      const auto schedule = make_schedule(algorithm.name, p, tile);
+      const AttentionOutputs out = compute(*schedule, inputs);
+      const OfGradients<Verification> verified = compare_gradients(
+          *schedule, out, reference, largest_errors(plain, reference), inherited_from_forward(p, inputs, out, reference));
+      CHECK(verified.d_q.passed);
+      CHECK(verified.d_k.passed);
+      CHECK(verified.d_v.passed);
     }
   }
 }

@@ -87,12 +87,18 @@ TEST_CASE("a row of the same run is replaced, any other is added") {
   put_row(recording, warm);
   RecordingRow backward = row_of("flash_v2", 4096);
   backward.problem.pass = Pass::backward;
+  backward.measured.d_q = backward.measured.d_v = {true, 1e-2, 1e-3, 0.5, 0, ""};
+  backward.measured.d_k = {false, 1, 0.1, 7, 2, "head 1, row 2, column 3"};
   put_row(recording, backward);
   RecordingRow other_order = row_of("flash_v2", 4096);
   other_order.tile.backward_keys = true;
   put_row(recording, other_order);
   CHECK(recording.rows.size() == 7);
   const Recording again = recording_from_json(json_text(recording_to_json(recording)), "r.json");
+  CHECK(json_text(recording_to_json(again)) == json_text(recording_to_json(recording)));
+  CHECK(again.rows[5].measured.d_q.tolerance_used == 0.5);
+  CHECK(again.rows[5].measured.d_k.worst == "head 1, row 2, column 3");
+  CHECK_FALSE(recording_to_json(recording)["rows"][0].contains("d_q"));
   CHECK(again.rows.back().tile == other_order.tile);
   CHECK(again.rows.front().tile == recording.rows.front().tile);
 }

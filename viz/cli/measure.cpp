@@ -1,6 +1,7 @@
 // flashscope measure: run kernels on the GPU here. Check first, then time and count, and show the prediction beside it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -149,11 +150,14 @@ std::string rows_text(const Outcome& outcome) {
   const kernels::Measurement& m = *outcome.measured;
   std::string text = fmt::format("{}: {}; {}\n", outcome.schedule->algorithm(), describe(outcome.schedule->problem()),
                                  describe(outcome.schedule->tile()));
-  const auto verified = [](const char* name, const kernels::Verification& v) {
+  const auto verified = [](const std::string& name, const kernels::Verification& v) {
     return fmt::format("{} {}: max |error| {:.3g}, mean {:.3g}, {:.0f} % of its tolerance", name,
                        v.passed ? "right" : "WRONG", v.max_abs, v.mean_abs, 100 * v.tolerance_used);
   };
-  text += "  " + verified("O", m.o) + "; " + verified("LSE", m.lse) + "\n";
+  std::string checks;
+  for (const auto& [name, v] : kernels::verifications(m, outcome.schedule->problem().pass))
+    checks += (checks.empty() ? "  " : "; ") + verified(name, v);
+  text += checks + "\n";
   Table table({left, right, right, right, left});
   table.row({"", "predicted", "measured", "error", ""});
   const std::string none = "not predicted";
@@ -203,6 +207,7 @@ Json verification_json(const kernels::Verification& v) {
 
 Json outcome_json(const Outcome& outcome, const Machine& machine) {
   Json object = {{"algorithm", outcome.schedule->algorithm()},
+                 {"pass", name_of(outcome.schedule->problem().pass)},
                  {"problem", problem_to_json(outcome.schedule->problem())}};
   if (!outcome.measured) {
     object["measured"] = "unavailable (" + outcome.refusal + ")";
@@ -211,6 +216,11 @@ Json outcome_json(const Outcome& outcome, const Machine& machine) {
   const kernels::Measurement& m = *outcome.measured;
   object["o"] = verification_json(m.o);
   object["lse"] = verification_json(m.lse);
+  if (outcome.schedule->problem().pass == Pass::backward) {
+    object["d_q"] = verification_json(m.d_q);
+    object["d_k"] = verification_json(m.d_k);
+    object["d_v"] = verification_json(m.d_v);
+  }
   object["measured"] = {{"time_us", measured_json(m.time_us)},
                         {"time_spread_us", json_number(m.time_spread_us)},
                         {"launches", m.launches},
@@ -246,10 +256,10 @@ Outcome measure_task(const Task& task, kernels::Device& device, const Machine& m
     refuse(error, true);
     return outcome;
   }
-  if (!(outcome.measured->o.passed && outcome.measured->lse.passed) && options.measure.check && !failure)
-    failure = Error(ErrorKind::verify,
-                    outcome.schedule->algorithm() + ": the output differs from the float64 reference, at " +
-                        (outcome.measured->o.passed ? outcome.measured->lse.worst : outcome.measured->o.worst));
+  for (const auto& [name, v] : kernels::verifications(*outcome.measured, outcome.schedule->problem().pass))
+    if (!v.passed && options.measure.check && !failure)
+      failure = Error(ErrorKind::verify, outcome.schedule->algorithm() + ": " + name +
+                                             " differs from the float64 reference, at " + v.worst);
   try {
     outcome.predicted = simulate(*outcome.schedule, at_measured_clock(machine, *outcome.measured), {});
   } catch (const Error& error) {  // the machine of --gpu is smaller than the GPU here
@@ -285,7 +295,9 @@ void measure(const Options& options, Context& context) {
       ++measured;
       if (!has_counters(*outcome.measured)) refused_counters = refusal_of_counters(*outcome.measured);
       // Saved row by row: an hour of measuring is not lost to its last minute.
-      if (recording && outcome.measured->o.passed && outcome.measured->lse.passed) {
+      const auto checks = kernels::verifications(*outcome.measured, outcome.schedule->problem().pass);
+      const bool all_right = std::all_of(checks.begin(), checks.end(), [](const auto& c) { return c.second.passed; });
+      if (recording && all_right) {
         put_row(*recording, {outcome.schedule->problem(), outcome.schedule->algorithm(), outcome.schedule->tile(),
                              Start::cold, *outcome.measured});
         save_recording(options.record, *recording);

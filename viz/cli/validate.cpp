@@ -140,9 +140,12 @@ struct Group {
 
 std::vector<Group> groups_of(const std::vector<Row>& rows) {
   std::vector<Group> groups;
-  for (const Algorithm& algorithm : algorithms())
-    groups.push_back({"algorithm", algorithm.name,
-                      [name = algorithm.name](const RecordingRow& row) { return row.algorithm == name; }});
+  for (Pass pass : {Pass::forward, Pass::backward})
+    for (const Algorithm& algorithm : algorithms(pass))
+      groups.push_back({"algorithm", algorithm.name + (pass == Pass::backward ? " backward" : ""),
+                        [name = algorithm.name, pass](const RecordingRow& row) {
+                          return row.algorithm == name && row.problem.pass == pass;
+                        }});
   constexpr int kSizes[] = {0, 1024, 4096, kMaxSeqlen};
   for (std::size_t n = 1; n < std::size(kSizes); ++n) {
     const int lo = kSizes[n - 1], hi = kSizes[n];
@@ -229,6 +232,7 @@ std::string json_report(const Recording& recording, const Machine& machine, cons
   for (const Row& row : rows) {
     Json object = {
         {"algorithm", row.recorded->algorithm},
+        {"pass", name_of(row.recorded->problem.pass)},
         {"problem", problem_to_json(row.recorded->problem)},
         {"tile", {{"br", row.recorded->tile.br}, {"bc", row.recorded->tile.bc}, {"stages", row.recorded->tile.stages}}},
         {"start", name_of(row.recorded->start)}};

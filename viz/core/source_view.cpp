@@ -16,13 +16,18 @@ std::vector<std::string> names_of(Tensor tensor) {
   if (tensor == Tensor::S) return {"at.scores(", "(s)", "(s,"};
   if (tensor == Tensor::P) return {"at.probabilities(", "(weights"};
   std::string name = name_of(tensor);
+  if (name.size() == 2) name.insert(1, "_");  // dQ: d_q
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   return {"at." + name + "(", "(" + name + ")", "(" + name + ","};
 }
 
+/// A kernel may add to two of them: then the line says which.
+bool is_about_a_gradient(Op op) { return op == Op::clear_gradient || op == Op::gradient_sum; }
+
 bool reports(const std::string& line, const TileOp& op) {
   if (op.op != Op::load && op.op != Op::store)
-    return contains(line, "log.compute(Op::" + std::string(name_of(op.op)) + ",");
+    return contains(line, "log.compute(Op::" + std::string(name_of(op.op)) + ",") &&
+           (!is_about_a_gradient(op.op) || contains(line, "Tensor::" + std::string(name_of(op.tensor)) + ")"));
   const std::string verb = op.op == Op::load ? "load" : "store";
   if (!contains(line, "log." + verb + "(") && !(contains(line, verb + "_tile(") && contains(line, "log)")))
     return false;
@@ -58,7 +63,7 @@ SourceFile source_of(const std::string& algorithm, Pass pass) {
   std::string rung;
   for (const Algorithm& a : algorithms(pass))
     if (a.name == algorithm) rung = a.rung;
-  const std::string name = rung + "_" + algorithm + ".cu";
+  const std::string name = rung + "_" + algorithm + (pass == Pass::backward ? "_backward.cu" : ".cu");
   for (const EmbeddedFile& embedded : embedded_kernel_sources()) {
     if (embedded.name != name) continue;
     file.name = name;

@@ -69,6 +69,11 @@ Json row_to_json(const RecordingRow& row) {
   object["start"] = name_of(row.start);
   object["o"] = verification_to_json(m.o);
   object["lse"] = verification_to_json(m.lse);
+  if (row.problem.pass == Pass::backward) {
+    object["d_q"] = verification_to_json(m.d_q);
+    object["d_k"] = verification_to_json(m.d_k);
+    object["d_v"] = verification_to_json(m.d_v);
+  }
   object["time_us"] = measured_to_json(m.time_us);
   object["time_spread_us"] = json_number(m.time_spread_us);
   object["launches"] = m.launches;
@@ -109,6 +114,11 @@ RecordingRow row_from_json(const Json& object, const std::string& place) {
   Measurement& m = row.measured;
   m.o = verification_from_json(object, "o", place);
   m.lse = verification_from_json(object, "lse", place);
+  if (row.problem.pass == Pass::backward) {
+    m.d_q = verification_from_json(object, "d_q", place);
+    m.d_k = verification_from_json(object, "d_k", place);
+    m.d_v = verification_from_json(object, "d_v", place);
+  }
   m.time_us = measured_from_json<double>(object, "time_us", place);
   m.time_spread_us = number_member(object, "time_spread_us", place);
   m.launches = static_cast<int>(integer_member(object, "launches", 0, INT32_MAX, place));

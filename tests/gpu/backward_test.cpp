@@ -1,0 +1,418 @@
+// The backward kernels: gradients known by hand, every element on random problems, equal bits in every run, and a log
+// that is the schedule.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <thread>
+
+#include "gpu_support.h"
+#include "kernels/common/encode.h"
+#include "kernels/common/workspace.h"
+#include "kernels/measure/cuda_check.h"
+#include "kernels/measure/reference.h"
+#include "poison.h"
+#include "sim/error.h"
+#include "tests/sim/attention_cases.h"
+
+namespace flashscope::kernels {
+namespace {
+
+AttentionProblem one_head_backward(int seqlen_q, int seqlen_k, int head_dim, DType dtype = DType::fp32) {
+  AttentionProblem p = one_head(seqlen_q, seqlen_k, head_dim, dtype);
+  p.pass = Pass::backward;
+  return p;
+}
+
+AttentionOutputs run(const std::string& rung, const AttentionProblem& p, const AttentionInputs& inputs) {
+  return device().run(*make_schedule(rung, p), inputs);
+}
+
+void check_values(const char* name, const Array& found, const std::vector<double>& right, double tolerance = 1e-5) {
+  CAPTURE(name);
+  REQUIRE(found.values.size() == right.size());
+  for (std::size_t n = 0; n < right.size(); ++n) {
+    CAPTURE(n);
+    CHECK(std::fabs(found.values[n] - right[n]) <= tolerance * std::max(1.0, std::fabs(right[n])));
+  }
+}
+
+struct Gradients {
+  std::vector<double> d_q, d_k, d_v;
+};
+void check_gradients(const AttentionOutputs& out, const Gradients& right) {
+  check_values("dQ", out.d_q, right.d_q);
+  check_values("dK", out.d_k, right.d_k);
+  check_values("dV", out.d_v, right.d_v);
+}
+
+bool equal_bits(const AttentionOutputs& a, const AttentionOutputs& b) {
+  return a.o.values == b.o.values && a.lse.values == b.lse.values && a.d_q.values == b.d_q.values &&
+         a.d_k.values == b.d_k.values && a.d_v.values == b.d_v.values;
+}
+
+TEST_CASE("N08: rows of dO that differ, a scale, and the row term") {
+  for (const std::string& rung : backward_rungs()) {
+    CAPTURE(rung);
+    AttentionProblem p = one_head_backward(2, 2, 1);
+    p.softmax_scale = 0.5;
+    const AttentionOutputs out =
+        run(rung, p, {filled(1, 2, 1, {1, 2}), filled(1, 2, 1, {1, -1}), filled(1, 2, 1, {1, 3}), {},
+                      filled(1, 2, 1, {1, 10})});
+    check_values("O", out.o, {1.5378828, 1.2384058});
+    check_values("LSE", out.lse, {0.8132617, 1.1269280});
+    check_gradients(out, {{-0.3932239, -2.0998717}, {-2.2964836, 2.2964836}, {9.5390294, 1.4609706}});
+  }
+}
+
+TEST_CASE("N09: query heads add up in the dK and dV that they share") {
+  for (const std::string& rung : backward_rungs()) {
+    CAPTURE(rung);
+    AttentionProblem p = one_head_backward(1, 2, 1);
+    p.heads = 2;
+    const float ln3 = std::log(3.0f);
+    const AttentionOutputs out = run(rung, p, {filled(2, 1, 1, {1, 2}), filled(1, 2, 1, {0, ln3}),
+                                               filled(1, 2, 1, {1, 5}), {}, filled(2, 1, 1, {1, 2})});
+    check_values("O", out.o, {4.0, 4.6});
+    check_gradients(out, {{0.8239592, 0.7910008}, {-2.19, 2.19}, {0.45, 2.55}});
+
+    p = one_head_backward(50, 70, 16);
+    p.heads = 6;  // groups of three, unlike the number of KV heads
+    p.kv_heads = 2;
+    check_rung(rung, p, seeded_inputs(p, 3));
+  }
+}
+
+TEST_CASE("S01 and N01: rows that causal leaves without keys have gradients 0, and so have keys that no row sees") {
+  for (const std::string& rung : backward_rungs()) {
+    CAPTURE(rung);
+    AttentionProblem p = one_head_backward(3, 1, 1);
+    p.causal = true;
+    check_gradients(run(rung, p, {filled(1, 3, 1, {1, 2, 3}), filled(1, 1, 1, {1}), filled(1, 1, 1, {5}), {},
+                                  filled(1, 3, 1, {1, 2, 4})}),
+                    {{0, 0, 0}, {0}, {4}});
+
+    p = one_head_backward(200, 70, 40);  // whole tiles of empty rows
+    p.causal = true;
+    AttentionInputs inputs = seeded_inputs(p, 5);
+    AttentionOutputs out = check_rung(rung, p, inputs);
+    for (int row = 0; row < 130; ++row)
+      for (int c = 0; c < 40; ++c) CHECK(out.d_q.at(0, row, c) == 0);
+
+    p = one_head_backward(70, 300, 40);  // and whole tiles of keys that nobody sees
+    p.window_left = 3;
+    p.window_right = 5;
+    inputs = seeded_inputs(p, 5);
+    out = check_rung(rung, p, inputs);
+    for (int key = 0; key < 220; ++key)
+      for (int c = 0; c < 40; ++c) {
+        CHECK(out.d_k.at(0, key, c) == 0);
+        CHECK(out.d_v.at(0, key, c) == 0);
+      }
+  }
+}
+
+TEST_CASE("N05: nothing past the end of a tile reaches a gradient: NaN around, zeros around, the same bits") {
+  for (const std::string& rung : backward_rungs()) {
+    CAPTURE(rung);
+    const AttentionProblem p = one_head_backward(2, 5, 1);
+    const AttentionInputs inputs{Array(1, 2, 1), filled(1, 5, 1, {0.5, -3, 2, 7, 1}), filled(1, 5, 1, {1, 2, 3, 4, 5}),
+                                 {}, filled(1, 2, 1, {1, 2})};
+    fill_shared_memory_with_nan();
+    const AttentionOutputs out = run(rung, p, inputs);  // between NaN guard zones
+    check_values("O", out.o, {3, 3}, 1e-6);
+    check_values("dV", out.d_v, {0.6, 0.6, 0.6, 0.6, 0.6}, 1e-6);
+    for (const Array* array : {&out.d_q, &out.d_k, &out.d_v})
+      for (double x : array->values) CHECK(std::isfinite(x));
+    CHECK(equal_bits(out, run(rung, p, inputs)));  // on the shared memory that the first run left
+  }
+}
+
+TEST_CASE("S05: no keys, no queries, no batch: gradients 0 or nothing") {
+  for (const std::string& rung : backward_rungs()) {
+    CAPTURE(rung);
+    AttentionProblem p = one_head_backward(70, 0, 8);
+    CHECK(run(rung, p, seeded_inputs(p, 1)).d_q.values == std::vector<double>(70 * 8, 0.0));
+    p = one_head_backward(0, 70, 8);
+    AttentionOutputs out = run(rung, p, seeded_inputs(p, 1));
+    CHECK(out.d_q.values.empty());
+    CHECK(out.d_k.values == std::vector<double>(70 * 8, 0.0));
+    CHECK(out.d_v.values == std::vector<double>(70 * 8, 0.0));
+    p = one_head_backward(5, 5, 8);
+    p.batch = 0;
+    CHECK(run(rung, p, seeded_inputs(p, 1)).d_k.values.empty());
+  }
+}
+
+TEST_CASE("S02: lengths off every multiple of the tile, heads kept apart") {
+  for (const std::string& rung : backward_rungs())
+    for (int seqlen : {1, 31, 32, 33, 63, 64, 65})
+      for (bool causal : {false, true}) {
+        CAPTURE(rung);
+        CAPTURE(seqlen);
+        CAPTURE(causal);
+        AttentionProblem p = one_head_backward(seqlen, seqlen, 1);
+        p.batch = p.heads = p.kv_heads = 2;
+        p.causal = causal;
+        AttentionInputs inputs{Array(4, seqlen, 1), Array(4, seqlen, 1), Array(4, seqlen, 1), {}, Array(4, seqlen, 1)};
+        std::vector<double> d_v;  // Q = 0: row i weighs each of its keys alike, and gives it dO_i / keys
+        for (int head = 0; head < 4; ++head)
+          for (int key = 0; key < seqlen; ++key) {
+            inputs.d_out.at(head, key, 0) = 1 + 1000 * head;
+            double sum = 0;
+            for (int row = causal ? key : 0; row < seqlen; ++row)
+              sum += (1 + 1000.0 * head) / (causal ? row + 1 : seqlen);
+            d_v.push_back(sum);
+          }
+        check_values("dV", run(rung, p, inputs).d_v, d_v);
+      }
+}
+
+TEST_CASE("every column of every width, or a refusal that names the widths") {
+  for (const std::string& rung : backward_rungs())
+    for (DType dtype : {DType::fp32, DType::fp16, DType::bf16})
+      for (int head_dim : {1, 7, 8, 24, 40, 72, 80, 96, 117, 118, 128, 192, 256, 257, 320}) {
+        AttentionProblem p = one_head_backward(75, 70, head_dim, dtype);
+        p.softmax_scale = 0;
+        const auto schedule = make_schedule(rung, p);
+        const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(head_dim));
+        if (head_dim > 256) {
+          CHECK(device().why_unsupported(*schedule).find("1 … 256") != std::string::npos);
+          CHECK_THROWS_AS(device().run(*schedule, inputs), Error);
+        } else {
+          check_rung(rung, p, inputs);
+        }
+      }
+}
+
+TEST_CASE("scores far below any finite sentinel have gradients like others") {
+  for (const std::string& rung : backward_rungs()) {
+    CAPTURE(rung);
+    const AttentionProblem p = one_head_backward(1, 2, 2);
+    const AttentionInputs inputs{filled(1, 1, 2, {1, 1}), filled(1, 2, 2, {-60000, 0, -60000, -1}),
+                                 filled(1, 2, 2, {1, 1, 2, 2}), {}, filled(1, 1, 2, {1, 0})};
+    const AttentionOutputs out = run(rung, p, inputs);
+    // LSE near 60,000 has steps of 1/256 in float32, and so has each logarithm of a probability.
+    check_values("dV", out.d_v, {0.7310586, 0, 0.2689414, 0}, 1.0 / 256);
+  }
+}
+
+TEST_CASE("N10: a hundred runs of the backward pass give the same bits") {
+  for (DType dtype : {DType::fp32, DType::bf16}) {
+    AttentionProblem p;
+    p.pass = Pass::backward;
+    p.heads = 4;
+    p.kv_heads = 2;
+    p.seqlen_q = p.seqlen_k = 1024;
+    p.causal = true;
+    p.dtype = dtype;
+    const AttentionInputs inputs = seeded_inputs(p, 11);
+    for (const std::string& rung : backward_rungs()) {
+      CAPTURE(rung);
+      const auto schedule = make_schedule(rung, p);
+      const AttentionOutputs first = device().run(*schedule, inputs);
+      int different = 0;
+      for (int run = 1; run < 100; ++run) different += !equal_bits(first, device().run(*schedule, inputs));
+      CHECK(different == 0);
+    }
+  }
+}
+
+/// GQA, causal, windows, unequal lengths, empty rows, odd sizes, both passes, at the sizes of the simulator's own test
+/// of this kind; without the masks that no kernel takes, and large enough for E to be a measure (tolerance.h).
+AttentionProblem random_kernel_problem(std::mt19937& random) {
+  AttentionProblem p = random_small_problem(random);
+  p.dense_mask = false;
+  p.dtype = random() % 3 == 0 ? DType::fp32 : random() % 2 == 0 ? DType::fp16 : DType::bf16;
+  p.pass = random() % 4 == 0 ? Pass::forward : Pass::backward;
+  if (random() % 16 == 0) p.head_dim = 33 + static_cast<int>(random() % 96);
+  if (random() % 16 == 0) p.head_dim = 129 + static_cast<int>(random() % 128);
+  while (p.num_kv_heads() * std::min(p.seqlen_q, p.seqlen_k) * p.head_dim < 512) p.batch *= 2;
+  if (random() % 16 == 0) p.seqlen_q = 0;
+  if (random() % 16 == 0) p.seqlen_k = 0;
+  return p;
+}
+
+TEST_CASE("2,000 random problems through the kernels: every element of O, LSE, dQ, dK, dV") {
+  const char* given = std::getenv("FLASHSCOPE_ROUNDS");
+  const int rounds = given ? std::atoi(given) : 2000;
+  const std::uint32_t seed = fresh_seed();
+  MESSAGE("FLASHSCOPE_SEED=", seed);
+  // References are computed by all cores; the GPU takes one problem at a time. Each round has its own generator, so
+  // that its problem does not depend on which thread took it.
+  std::mutex mutex;
+  int next = 0;
+  std::vector<std::string> failures;
+  const auto work = [&] {
+    for (;;) {
+      int round;
+      {
+        const std::lock_guard lock(mutex);
+        round = next++;
+      }
+      if (round >= rounds) return;
+      std::mt19937 random(seed + static_cast<std::uint32_t>(round));
+      const AttentionProblem p = random_kernel_problem(random);
+      const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
+      const Judge judge(p, inputs);
+      for (const std::string& rung : p.pass == Pass::forward ? rungs(p.dtype) : backward_rungs()) {
+        const auto schedule = make_schedule(rung, p);
+        AttentionOutputs outputs;
+        {
+          const std::lock_guard lock(mutex);
+          outputs = device().run(*schedule, inputs);
+        }
+        for (const auto& [name, verified] : judge.judge(*schedule, outputs)) {
+          if (verified.passed) continue;
+          const std::lock_guard lock(mutex);
+          failures.push_back("round " + std::to_string(round) + ", " + rung + ", " + name + " at " + verified.worst +
+                             ": " + std::to_string(verified.tolerance_used) + " times its tolerance, " + text_of(p));
+        }
+      }
+    }
+  };
+  device();
+  std::vector<std::thread> threads;
+  for (unsigned n = 0; n < std::max(1u, std::thread::hardware_concurrency()); ++n) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& failure : failures) FAIL_CHECK(failure);
+}
+
+TEST_CASE("a backward kernel's log is its schedule, operation by operation") {
+  const std::uint32_t seed = fresh_seed();
+  MESSAGE("FLASHSCOPE_SEED=", seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 40; ++round) {
+    AttentionProblem p = random_small_problem(random);
+    p.dense_mask = false;
+    p.pass = Pass::backward;
+    p.seqlen_q *= 1 + static_cast<int>(random() % 4);  // up to five tiles each way
+    p.seqlen_k *= 1 + static_cast<int>(random() % 4);
+    p.head_dim = 33 + static_cast<int>(random() % 32);
+    p.dtype = round % 2 ? DType::fp32 : DType::bf16;
+    if (round == 0) p.seqlen_k = 0;
+    if (round == 1) p.seqlen_q = 0;
+    for (const std::string& rung : backward_rungs()) {
+      const auto schedule = make_schedule(rung, p);
+      INFO(rung, ": ", text_of(p));
+      check_log(expected_log(*schedule), device().log(*schedule, seeded_inputs(p, 1)));
+    }
+  }
+}
+
+class PlainMemory final : public DeviceMemory {
+ public:
+  void* allocate(std::int64_t bytes) override {
+    void* data = nullptr;
+    return cudaMalloc(&data, static_cast<std::size_t>(bytes)) == cudaSuccess ? data : nullptr;
+  }
+  void release(void* data) noexcept override { cudaFree(data); }
+  std::int64_t free_bytes() override { return std::int64_t{1} << 30; }
+  void fill(void* target, int byte, std::int64_t bytes) override {
+    check_cuda(cudaMemset(target, byte, static_cast<std::size_t>(bytes)), "filling");
+  }
+  void copy_in(void* target, const void* host, std::int64_t bytes) override {
+    check_cuda(cudaMemcpy(target, host, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice), "copying");
+  }
+  void copy_out(void* host, const void* source, std::int64_t bytes) override {
+    check_cuda(cudaMemcpy(host, source, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost), "copying");
+  }
+};
+
+TEST_CASE("the GPU's reference of the gradients and all parts of their tolerance are the CPU's") {
+  std::mt19937 random(fresh_seed());
+  for (int round = 0; round < 12; ++round) {
+    AttentionProblem p;
+    p.pass = Pass::backward;
+    p.kv_heads = 2;
+    p.heads = 2 * (1 + round % 2);
+    p.seqlen_q = 40 + static_cast<int>(random() % 60);
+    p.seqlen_k = 40 + static_cast<int>(random() % 60);
+    p.head_dim = round < 9 ? 8 + static_cast<int>(random() % 60) : 256;
+    p.dtype = round % 3 == 0 ? DType::fp32 : round % 3 == 1 ? DType::fp16 : DType::bf16;
+    p.causal = round % 4 == 1;
+    if (round % 4 == 2) p.window_left = 10;
+    const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
+    const AttentionOutputs reference = reference_attention(p, inputs), plain = same_precision_attention(p, inputs);
+    PlainMemory memory;
+    const Workspace workspace(*make_schedule("flash_v2", p), inputs, memory);
+    const std::vector<unsigned char> stored = encode(p.dtype, plain.o.values);  // an O that a kernel could have stored
+    memory.copy_in(workspace.params().o, stored.data(), static_cast<std::int64_t>(stored.size()));
+    const FullReference full = full_reference_on_gpu(p, workspace.params());
+    const OfGradients<Array> inherited = inherited_from_forward(p, inputs, plain, reference);
+    const auto check_same = [&](const char* name, const Array& gpu, const Array& cpu, double relative = 1e-11) {
+      INFO(name, ": ", text_of(p));
+      CHECK(distance(gpu, cpu) <= relative * largest_magnitude(cpu));
+    };
+    check_same("O", full.outputs.o, reference.o);
+    check_same("dQ", full.outputs.d_q, reference.d_q);
+    check_same("dK", full.outputs.d_k, reference.d_k);
+    check_same("dV", full.outputs.d_v, reference.d_v);
+    constexpr double kOfADifference = 1e-6;  // O as stored less O: eight digits cancel in fp32
+    check_same("inherited by dQ", full.inherited.d_q, inherited.d_q, kOfADifference);
+    check_same("inherited by dV", full.inherited.d_v, inherited.d_v, kOfADifference);
+    // The CPU takes the largest dP over all keys, the GPU over those that the row sees: never more than the CPU.
+    double largest_excess = 0;
+    for (std::size_t n = 0; n < inherited.d_k.values.size(); ++n)
+      largest_excess = std::max(largest_excess, full.inherited.d_k.values[n] - inherited.d_k.values[n]);
+    CHECK(largest_excess <= kOfADifference * largest_magnitude(inherited.d_k));
+    if (p.mask().left < 0 && p.mask().right < 0)
+      check_same("inherited by dK", full.inherited.d_k, inherited.d_k, kOfADifference);
+    // Two yardsticks of one precision differ by the order of their additions: the same size, not the same bits.
+    const OfGradients<double> cpu = largest_errors(plain, reference);
+    for (const auto& [mine, theirs] : {std::pair{full.plain_errors.d_q, cpu.d_q}, {full.plain_errors.d_k, cpu.d_k},
+                                       {full.plain_errors.d_v, cpu.d_v}}) {
+      INFO("E: ", text_of(p));
+      CHECK(mine <= 2.5 * theirs);
+      CHECK(theirs <= 2.5 * mine);
+    }
+  }
+}
+
+TEST_CASE("a backward problem too large for the CPU is checked against the GPU's reference, then timed") {
+  for (DType dtype : {DType::fp32, DType::bf16}) {
+    AttentionProblem p;
+    p.pass = Pass::backward;
+    p.heads = 2;
+    p.kv_heads = 1;
+    p.seqlen_q = 700;
+    p.seqlen_k = 650;
+    p.dtype = dtype;
+    p.causal = true;
+    for (const std::string& rung : backward_rungs()) {
+      CAPTURE(rung);
+      MeasureOptions options;
+      options.counters = false;
+      const Measurement row = device().measure(*make_schedule(rung, p), options);  // throws where a check fails
+      for (const auto& [name, v] : verifications(row, p.pass)) {
+        CAPTURE(name);
+        CHECK(v.passed);
+        CHECK(v.tolerance_used > 0);
+      }
+      CHECK(row.time_us.value.value_or(0) > 0);
+    }
+  }
+}
+
+TEST_CASE("larger random problems through the backward kernels") {
+  const std::uint32_t seed = fresh_seed();
+  MESSAGE("FLASHSCOPE_SEED=", seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 20; ++round) {
+    AttentionProblem p;
+    p.pass = Pass::backward;
+    p.kv_heads = 1 + static_cast<int>(random() % 2);
+    p.heads = p.kv_heads * (1 + static_cast<int>(random() % 3));
+    p.seqlen_q = 1 + static_cast<int>(random() % 300);
+    p.seqlen_k = 1 + static_cast<int>(random() % 300);
+    p.head_dim = 1 + static_cast<int>(random() % 256);
+    p.dtype = round % 3 == 0 ? DType::fp32 : round % 3 == 1 ? DType::fp16 : DType::bf16;
+    p.causal = random() % 2 == 0;
+    const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
+    for (const std::string& rung : backward_rungs()) check_rung(rung, p, inputs);
+  }
+}
+
+}  // namespace
+}  // namespace flashscope::kernels
