@@ -9,6 +9,7 @@
 //
 // Admitted: recomputing S and dP a second time costs two products of seven. And like the forward rung 05 it multiplies
 // on the FMA units and waits for its loads.
+#include "kernels/backward/place.cuh"
 #include "kernels/backward/backward_tile.cuh"
 #include "kernels/backward/rungs.h"
 #include "kernels/common/instances.cuh"
@@ -19,7 +20,7 @@ namespace {
 /// D of one query tile, a row a thread. It is added up in the order of dP's contraction: where a row sees a single key,
 /// O is its V, and dP - D is 0 to the last bit, as it should be.
 template <class T, int kWidth, class Observer>
-__global__ void __maxnreg__(bound<Observer>(kRowDotRegisters)) flash_v2_backward_row_dot(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(kRowDotRegisters)) flash_v2_backward_row_dot(BackwardParams p, Observer log) {
   using Tile = BackwardTile<kWidth>;
   constexpr RowDotSmem kLayout = row_dot_smem(Tile::kBlockM, kWidth);
   extern __shared__ float4 shared[];
@@ -28,7 +29,7 @@ __global__ void __maxnreg__(bound<Observer>(kRowDotRegisters)) flash_v2_backward
   float* const smem_do = smem + kLayout.d_o;   // [kBlockM][kPitch]
   float* const smem_d = smem + kLayout.d;      // [kBlockM]
 
-  const CtaPlace<T> at(p);
+  const BackwardPlace<T> at(p);
   const Range rows = rows_of_tile(p.mask.seqlen_q, Tile::kBlockM, at.inner);
   const int depth = round_up(p.head_dim, 4);
   load_tile(smem_o, Tile::kPitch, at.o(rows), log);
@@ -56,7 +57,7 @@ __global__ void __maxnreg__(bound<Observer>(kRowDotRegisters)) flash_v2_backward
 /// dK and dV of one key tile of one KV head: query tiles come by, head after head of the group.
 template <class T, int kWidth, class Observer>
 __global__ void __maxnreg__(bound<Observer>(kKeyGradientsRegisters))
-    flash_v2_backward_dk_dv(KernelParams p, Observer log) {
+    flash_v2_backward_dk_dv(BackwardParams p, Observer log) {
   using Tile = BackwardTile<kWidth>;
   constexpr int kBlockM = Tile::kBlockM, kBlockN = Tile::kBlockN, kPitch = Tile::kPitch, kSPitch = smem_pitch(kBlockM);
   constexpr BackwardSmem kLayout = flash_v2_backward_smem(kBlockM, kBlockN, kWidth, true);
@@ -71,7 +72,7 @@ __global__ void __maxnreg__(bound<Observer>(kKeyGradientsRegisters))
   float* const smem_d = smem + kLayout.d;      // [kBlockM]
 
   // 1. Which key tile of which KV head is ours, and which query tiles see it? The mask with its axes exchanged.
-  CtaPlace<T> at = CtaPlace<T>::of_keys(p);
+  BackwardPlace<T> at = BackwardPlace<T>::of_keys(p);
   const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, at.inner), dims = at.dims();
   const int num_keys = size_of(keys), depth = round_up(p.head_dim, 4);
   const Range m_blocks = visited_tiles(transposed(p.mask), kBlockN, kBlockM, at.inner);
@@ -148,7 +149,7 @@ __global__ void __maxnreg__(bound<Observer>(kKeyGradientsRegisters))
 /// dQ of one query tile: K and V stream by, as in the forward pass.
 template <class T, int kWidth, class Observer>
 __global__ void __maxnreg__(bound<Observer>(query_gradient_registers(kWidth)))
-    flash_v2_backward_dq(KernelParams p, Observer log) {
+    flash_v2_backward_dq(BackwardParams p, Observer log) {
   using Tile = BackwardTile<kWidth>;
   constexpr int kBlockM = Tile::kBlockM, kBlockN = Tile::kBlockN, kPitch = Tile::kPitch, kSPitch = smem_pitch(kBlockN);
   constexpr BackwardSmem kLayout = flash_v2_backward_smem(kBlockM, kBlockN, kWidth, false);
@@ -164,7 +165,7 @@ __global__ void __maxnreg__(bound<Observer>(query_gradient_registers(kWidth)))
   float* const smem_d = smem + kLayout.d;      // [kBlockM]
 
   // 1. Q, dO and the statistics of our rows come once and stay.
-  const CtaPlace<T> at(p);
+  const BackwardPlace<T> at(p);
   const int head = at.head, depth = round_up(p.head_dim, 4);
   const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, at.inner), dims = at.dims();
   const Range n_blocks = visited_tiles(p.mask, kBlockM, kBlockN, at.inner);

@@ -1,4 +1,4 @@
-// What every kernel is told: where the tensors lie and the problem's sizes. Plain data, passed by value.
+// What a kernel is told: where the tensors lie and the problem's sizes. Plain data, passed by value.
 #pragma once
 #include "sim/schedule/walk.h"
 
@@ -14,11 +14,6 @@ struct KernelParams {
   float* lse = nullptr;     // (batch · heads, seqlen_q)
   float* m = nullptr;       // like lse, flash_v1
   float* l = nullptr;       // like lse, flash_v1
-  const void* d_o = nullptr;  // like q; this and what follows: backward pass, where o and lse are read
-  void* d_q = nullptr;        // like q
-  void* d_k = nullptr;        // like k
-  void* d_v = nullptr;        // like k
-  float* d = nullptr;         // like lse
   MaskShape mask;           // holds seqlen_q and seqlen_k
   int heads = 1;            // per batch entry
   int kv_heads = 1;
@@ -26,6 +21,16 @@ struct KernelParams {
   int score_elements = 0;  // from one row of S or P to the next: score_pitch() in walk.h
   int ctas_per_head = 1;  // cta = head · ctas_per_head + inner (KernelLaunch)
   float softmax_scale = 1;
+};
+
+/// And those of the backward pass, for which o and lse are inputs. (Apart, because the layout of its parameters changes
+/// how many registers the compiler gives a kernel.)
+struct BackwardParams : KernelParams {
+  const void* d_o = nullptr;  // like q
+  void* d_q = nullptr;        // like q
+  void* d_k = nullptr;        // like k
+  void* d_v = nullptr;        // like k
+  float* d = nullptr;         // like lse
 };
 
 }  // namespace flashscope::kernels

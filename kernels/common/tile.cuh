@@ -341,15 +341,6 @@ struct CtaPlace {
     kv_head = head / p.heads * p.kv_heads + kv_head_of(head % p.heads, p.heads, p.kv_heads);
   }
 
-  /// Of a CTA that owns keys, in a grid over KV heads. `head` is the first of the query heads that share its KV head.
-  static __device__ CtaPlace of_keys(const KernelParams& params) {
-    CtaPlace at(params);
-    at.kv_head = at.head;
-    at.head = at.kv_head * at.group();
-    return at;
-  }
-  __device__ int group() const { return p.heads / p.kv_heads; }
-
   __device__ Range dims() const { return {0, p.head_dim}; }
   __device__ GlobalTile<T> q(Range rows) const { return matrix(Tensor::Q, p.q, head, p.mask.seqlen_q, rows); }
   __device__ GlobalTile<T> k(Range keys) const { return matrix(Tensor::K, p.k, kv_head, p.mask.seqlen_k, keys); }
@@ -360,13 +351,8 @@ struct CtaPlace {
   __device__ GlobalTile<float> lse(Range rows) const { return statistic(Tensor::LSE, p.lse, rows); }
   __device__ GlobalTile<float> m(Range rows) const { return statistic(Tensor::M, p.m, rows); }
   __device__ GlobalTile<float> l(Range rows) const { return statistic(Tensor::L, p.l, rows); }
-  __device__ GlobalTile<T> d_o(Range rows) const { return matrix(Tensor::dO, p.d_o, head, p.mask.seqlen_q, rows); }
-  __device__ GlobalTile<T> d_q(Range rows) const { return matrix(Tensor::dQ, p.d_q, head, p.mask.seqlen_q, rows); }
-  __device__ GlobalTile<T> d_k(Range keys) const { return matrix(Tensor::dK, p.d_k, kv_head, p.mask.seqlen_k, keys); }
-  __device__ GlobalTile<T> d_v(Range keys) const { return matrix(Tensor::dV, p.d_v, kv_head, p.mask.seqlen_k, keys); }
-  __device__ GlobalTile<float> d(Range rows) const { return statistic(Tensor::D, p.d, rows); }
 
- private:
+ protected:
   __device__ GlobalTile<T> matrix(Tensor tensor, const void* base, int of_head, int length, Range rows) const {
     return {tensor, static_cast<T*>(const_cast<void*>(base)), of_head, length, p.head_dim, rows, dims()};
   }

@@ -22,7 +22,8 @@ class Workspace {
   Workspace(const Schedule& schedule, const AttentionInputs& inputs, DeviceMemory& memory);
 
   /// Everything but ctas_per_head, which is the kernel's.
-  const KernelParams& params() const { return m_params; }
+  /// A forward kernel takes the first part of it.
+  const BackwardParams& params() const { return m_params; }
   /// Fills what the kernels write with NaN again, those of the forward pass before a backward one among them.
   void reset_outputs();
   /// Throws Error(internal), naming the tensor, when a byte outside it was written.
@@ -53,7 +54,7 @@ class Workspace {
   AttentionProblem m_problem;
   std::vector<Tensor> m_tensors;
   std::array<Buffer, kNumTensors> m_buffers;
-  KernelParams m_params;
+  BackwardParams m_params;
 };
 
 }  // namespace flashscope::kernels

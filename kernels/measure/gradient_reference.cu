@@ -4,7 +4,7 @@
 //
 // Two kernels. In the first a warp is a query row: its softmax, D = Σ P dP and dQ. In the second a warp is a key, past
 // which all rows that see it come by: dK and dV. Scores are computed again wherever they are needed.
-#include "kernels/common/tile.cuh"
+#include "kernels/backward/place.cuh"
 #include "kernels/measure/cuda_check.h"
 #include "kernels/measure/reference.h"
 
@@ -80,7 +80,7 @@ __device__ void add_rows(Real (&acc)[kMaxColumns], Real factor, const float* sme
 
 template <class T, class Arithmetic>
 __global__ void __launch_bounds__(kWarps * kWarpSize)
-    row_gradients(KernelParams p, double softmax_scale, RowFacts* facts, double* d_q, double* inherited_q) {
+    row_gradients(BackwardParams p, double softmax_scale, RowFacts* facts, double* d_q, double* inherited_q) {
   using Real = typename Arithmetic::Real;
   extern __shared__ float smem[];
   const int pitch = p.head_dim | 1;                  // odd: lanes on consecutive keys are on different banks
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kWarps * kWarpSize)
   float* const smem_k = smem_do + kWarps * pitch;    // [kOthers][pitch]
   float* const smem_v = smem_k + kOthers * pitch;    // [kOthers][pitch]
 
-  const CtaPlace<T> at(p);
+  const BackwardPlace<T> at(p);
   const Range rows = rows_of_tile(p.mask.seqlen_q, kWarps, at.inner);
   const int lane = threadIdx.x % kWarpSize;
   const int row = min_int(rows.begin + static_cast<int>(threadIdx.x) / kWarpSize, rows.end - 1);  // one too many: again
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(kWarps * kWarpSize)
 
 template <class T, class Arithmetic>
 __global__ void __launch_bounds__(kWarps * kWarpSize)
-    key_gradients(KernelParams p, double softmax_scale, const RowFacts* facts, double* d_k, double* d_v,
+    key_gradients(BackwardParams p, double softmax_scale, const RowFacts* facts, double* d_k, double* d_v,
                   double* inherited_k, double* inherited_v) {
   using Real = typename Arithmetic::Real;
   extern __shared__ float smem[];
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(kWarps * kWarpSize)
   float* const smem_q = smem_v + kWarps * pitch;     // [kOthers][pitch]
   float* const smem_do = smem_q + kOthers * pitch;   // [kOthers][pitch]
 
-  CtaPlace<T> at = CtaPlace<T>::of_keys(p);
+  BackwardPlace<T> at = BackwardPlace<T>::of_keys(p);
   const Range keys = rows_of_tile(p.mask.seqlen_k, kWarps, at.inner);
   const int lane = threadIdx.x % kWarpSize;
   const int key = min_int(keys.begin + static_cast<int>(threadIdx.x) / kWarpSize, keys.end - 1);
@@ -289,7 +289,7 @@ class Result {
 struct Run {
   Result d_q, d_k, d_v, more_q, more_k, more_v;
 
-  Run(const AttentionProblem& problem, const KernelParams& params, const Functions& functions)
+  Run(const AttentionProblem& problem, const BackwardParams& params, const Functions& functions)
       : d_q(Tensor::dQ, problem), d_k(Tensor::dK, problem), d_v(Tensor::dV, problem),
         more_q(Tensor::dQ, problem), more_k(Tensor::dK, problem), more_v(Tensor::dV, problem) {
     const std::int64_t rows = std::int64_t{problem.num_heads()} * problem.seqlen_q;
@@ -298,7 +298,7 @@ struct Run {
     double softmax_scale = problem.scale();
     double *q = d_q.data(), *k = d_k.data(), *v = d_v.data();
     double *mq = more_q.data(), *mk = more_k.data(), *mv = more_v.data();
-    KernelParams p = params;
+    BackwardParams p = params;
     p.ctas_per_head = num_tiles(problem.seqlen_q, kWarps);
     void* for_rows[] = {&p, &softmax_scale, &facts, &q, &mq};
     launch(functions.rows, p.ctas_per_head, problem.num_heads(), problem.head_dim, for_rows);
@@ -310,7 +310,7 @@ struct Run {
 
 }  // namespace
 
-FullReference full_reference_on_gpu(const AttentionProblem& problem, const KernelParams& params) {
+FullReference full_reference_on_gpu(const AttentionProblem& problem, const BackwardParams& params) {
   FullReference full;
   full.outputs = plain_on_gpu(problem, params, Precision::float64);
   const AttentionOutputs plain = plain_on_gpu(problem, params, Precision::same);

@@ -17,6 +17,6 @@ AttentionOutputs plain_on_gpu(const AttentionProblem& problem, const KernelParam
 
 /// Both, as verify_outputs() asks for them; of a backward pass also the exact gradients, the largest error of plain
 /// attention's, and what the O that lies in `params` costs them. Causal and window masks.
-FullReference full_reference_on_gpu(const AttentionProblem& problem, const KernelParams& params);
+FullReference full_reference_on_gpu(const AttentionProblem& problem, const BackwardParams& params);
 
 }  // namespace flashscope::kernels

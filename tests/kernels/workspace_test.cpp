@@ -103,7 +103,7 @@ TEST_CASE("a backward workspace holds what the forward pass before it needs, dO 
   std::int64_t used = 0;
   for (const auto& [data, bytes] : memory.alive) used += bytes;
   CHECK(workspace_bytes(*schedule) == used);
-  const KernelParams& params = workspace.params();
+  const BackwardParams& params = workspace.params();
   for (const void* address : {params.d_o, static_cast<const void*>(params.d_q), static_cast<const void*>(params.d_k),
                               static_cast<const void*>(params.d_v), static_cast<const void*>(params.m)})
     CHECK(address != nullptr);
