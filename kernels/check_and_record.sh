@@ -28,7 +28,7 @@ test_all() {
   return $rc
 }
 # Cases of thousands of problems or CTAs: they meet no code that the others do not, and take hours in a sanitizer.
-kTooManyForSanitizers="*random*,*more heads*,*hundred*,*long rows*,*large*"
+kTooManyForSanitizers="*random*,*more heads*,*hundred*,*long rows*,*large*,*reference of the gradients*"
 sanitize() {
   local rc=0 tool tests
   for tool in memcheck racecheck initcheck synccheck; do  # side by side: each takes a core and little of the GPU

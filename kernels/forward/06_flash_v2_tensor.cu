@@ -36,13 +36,13 @@ struct MmaTile {
 template <class T, class Tile>
 __device__ __forceinline__ void weighted_sum(Accumulator (&acc_o)[Tile::kM][Tile::kD],
                                              const Accumulator (&acc_s)[Tile::kM][Tile::kN], unsigned lane_of_v) {
+  FragmentA weights[Tile::kN / 2][Tile::kM];  // half the registers of acc_s
 #pragma unroll
-  for (int n = 0; n < Tile::kN; n += 2) {  // 16 keys at a time
-    FragmentA weights[Tile::kM];
+  for (int n = 0; n < Tile::kN; n += 2)
 #pragma unroll
-    for (int m = 0; m < Tile::kM; ++m) weights[m] = as_a<T>(acc_s[m][n], acc_s[m][n + 1]);
-    add_product<T>(acc_o, weights, lane_of_v, 8 * n);
-  }
+    for (int m = 0; m < Tile::kM; ++m) weights[n / 2][m] = as_a<T>(acc_s[m][n], acc_s[m][n + 1]);
+#pragma unroll
+  for (int n = 0; n < Tile::kN; n += 2) add_product<T>(acc_o, weights[n / 2], lane_of_v, 8 * n);  // 16 keys at a time
 }
 
 /// Scores are left unscaled: exp2((s - max) · c) with c = |softmax_scale| · log2 e is one multiply-add and one
@@ -108,6 +108,7 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth)))
   zero_columns<kBlockN, kWidth>(smem_v, p.head_dim);
   start_load<kBlockM, kWidth>(smem_q, at.q(rows), log);
   zero_rows<kBlockM, kWidth>(smem_q, size_of(rows), p.head_dim);
+  commit_copies();  // also where no key tile follows: a wait knows of nothing that was not committed
   const unsigned lane_of_q = lane_of_a<kWidth>(smem_q, warp_row), lane_of_k = lane_of_b_transposed<kWidth>(smem_k),
                  lane_of_v = lane_of_b<kWidth>(smem_v);
 

@@ -228,7 +228,8 @@ AttentionProblem random_kernel_problem(std::mt19937& random) {
   p.pass = random() % 4 == 0 ? Pass::forward : Pass::backward;
   if (random() % 16 == 0) p.head_dim = 33 + static_cast<int>(random() % 96);
   if (random() % 16 == 0) p.head_dim = 129 + static_cast<int>(random() % 128);
-  while (p.num_kv_heads() * std::min(p.seqlen_q, p.seqlen_k) * p.head_dim < 512) p.batch *= 2;
+  // Errors of a row go together, and the tolerance comes from the largest of them: there must be some rows.
+  while (p.num_kv_heads() * std::min(p.seqlen_q, p.seqlen_k) < 64) p.batch *= 2;
   if (random() % 16 == 0) p.seqlen_q = 0;
   if (random() % 16 == 0) p.seqlen_k = 0;
   return p;
