@@ -146,6 +146,7 @@ class CudaDevice final : public Device {
     const std::unique_ptr<void, std::function<void(void*)>> buffer(m_memory->allocate(bytes),
                                                                    [this](void* data) { m_memory->release(data); });
     if (!buffer) throw Error(ErrorKind::resource, "the log needs " + std::to_string(bytes) + " B of GPU memory");
+    m_memory->fill(buffer.get(), 0, bytes);
     OpLog observer{};
     observer.count = static_cast<unsigned long long*>(buffer.get());
     observer.records = reinterpret_cast<OpRecord*>(static_cast<char*>(buffer.get()) + 256);
