@@ -54,7 +54,7 @@ const void* function_of(const Schedule& schedule, int kernel, bool logged) {
 }
 
 /// Launches kernel number `kernel` on the default stream, with the observer when there is one.
-void launch(const Schedule& schedule, int kernel, BackwardParams params, const OpLog* log) {
+void launch(const Schedule& schedule, int kernel, DecodeParams params, const OpLog* log) {
   const KernelLaunch& shape = schedule.kernels()[static_cast<std::size_t>(kernel)];
   if (shape.ctas() == 0) return;  // a grid of no CTAs is an error to CUDA, and nothing to do for us
   const void* function = function_of(schedule, kernel, log != nullptr);
@@ -169,7 +169,8 @@ class CudaDevice final : public Device {
         return std::tie(a.cta, a.sequence) < std::tie(b.cta, b.sequence);
       });
       for (const OpRecord& r : records)
-        log.push_back({k, r.cta, r.op, r.tensor, r.head, r.row, r.rows, r.col, r.cols, r.depth, r.bytes});
+        log.push_back({k, r.cta, r.op, r.tensor, r.head, r.row, r.rows, r.col, r.cols, r.depth, r.bytes,
+                       r.heads});
     }
     workspace.check_guards();
     return log;
@@ -223,7 +224,7 @@ class CudaDevice final : public Device {
   }
 
   /// Runs one kernel and waits for it, so that whatever goes wrong is this kernel's fault and nobody else's.
-  void run_kernel(const Schedule& schedule, int kernel, const BackwardParams& params, const OpLog* log) {
+  void run_kernel(const Schedule& schedule, int kernel, const DecodeParams& params, const OpLog* log) {
     launch(schedule, kernel, params, log);
     const cudaError_t code = cudaDeviceSynchronize();
     if (code == cudaSuccess) return;
@@ -232,12 +233,12 @@ class CudaDevice final : public Device {
     throw Error(ErrorKind::internal, "kernel " + m_lost + "; the GPU session is lost: start the program again");
   }
 
-  void run_kernels(const Schedule& schedule, const BackwardParams& params, const OpLog* log) {
+  void run_kernels(const Schedule& schedule, const DecodeParams& params, const OpLog* log) {
     for (int k = 0; k < num_kernels(schedule); ++k) run_kernel(schedule, k, params, log);
   }
 
   /// O and LSE, which a backward pass reads, as the forward pass of the same algorithm leaves them.
-  void run_forward_before(const Schedule& schedule, const BackwardParams& params) {
+  void run_forward_before(const Schedule& schedule, const DecodeParams& params) {
     if (schedule.problem().pass == Pass::backward) run_kernels(*forward_before(schedule), params, nullptr);
   }
 

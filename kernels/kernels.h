@@ -79,6 +79,7 @@ struct LoggedOp {
   Tensor tensor = Tensor::Q;  // load, store
   int head = 0, row = 0, rows = 0, col = 0, cols = 0, depth = 0;
   std::int64_t bytes = 0;
+  int heads = 1;
   bool operator==(const LoggedOp&) const = default;
 };
 /// The schedule's operations in the same form and order (barriers left out): what a log must equal.

@@ -10,7 +10,8 @@ class LogSink final : public OpSink {
   void start(std::int64_t cta) { m_cta = cta; }
   void op(const TileOp& t) override {
     if (t.op == Op::barrier || t.op == Op::wait) return;
-    m_log.push_back({m_kernel, m_cta, t.op, t.tensor, t.head, t.row, t.rows, t.col, t.cols, t.depth, t.bytes});
+    m_log.push_back({m_kernel, m_cta, t.op, t.tensor, t.head, t.row, t.rows, t.col, t.cols, t.depth, t.bytes,
+                     t.heads});
   }
 
  private:

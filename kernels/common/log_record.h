@@ -13,6 +13,7 @@ struct OpRecord {
   int sequence;  // within the CTA
   int head, row, rows, col, cols, depth;
   std::int64_t bytes;
+  int heads;
 };
 
 }  // namespace flashscope::kernels

@@ -27,14 +27,15 @@ struct GlobalTile {
 
 struct NoObserver {
   template <class T>
-  __device__ void load(const GlobalTile<T>&, std::int64_t /*times*/ = 1) {}
+  __device__ void load(const GlobalTile<T>&, std::int64_t /*times*/ = 1, int /*heads*/ = 1) {}
   template <class T>
   __device__ void store(const GlobalTile<T>&) {}
-  __device__ void compute(Op, int /*head*/, Range /*rows*/, Range /*cols*/, int /*depth*/ = 0, Tensor = Tensor::Q) {}
+  __device__ void compute(Op, int /*head*/, Range /*rows*/, Range /*cols*/, int /*depth*/ = 0, Tensor = Tensor::Q,
+                          int /*heads*/ = 1) {}
 };
 
 /// Thread 0 of each CTA appends; records of different CTAs mix in the buffer and are sorted by (cta, sequence)
-/// afterwards.
+/// afterwards. `heads`: from that of the tile, or `head`, on; the region is in each of them.
 struct OpLog {
   OpRecord* records;
   unsigned long long* count;  // may pass `capacity`: what was dropped is then known
@@ -42,17 +43,19 @@ struct OpLog {
   int sequence = 0;
 
   template <class T>
-  __device__ void load(const GlobalTile<T>& t, std::int64_t times = 1) {
+  __device__ void load(const GlobalTile<T>& t, std::int64_t times = 1, int heads = 1) {
     append({Op::load, t.tensor, 0, 0, t.head, t.rows.begin, t.num_rows(), t.cols.begin, t.num_cols(), 0,
-            times * t.bytes()});
+            times * heads * t.bytes(), heads});
   }
   template <class T>
   __device__ void store(const GlobalTile<T>& t) {
-    append({Op::store, t.tensor, 0, 0, t.head, t.rows.begin, t.num_rows(), t.cols.begin, t.num_cols(), 0, t.bytes()});
+    append({Op::store, t.tensor, 0, 0, t.head, t.rows.begin, t.num_rows(), t.cols.begin, t.num_cols(), 0, t.bytes(), 1});
   }
   /// `tensor` as in TileOp: of operations that are about one.
-  __device__ void compute(Op op, int head, Range rows, Range cols, int depth = 0, Tensor tensor = Tensor::Q) {
-    append({op, tensor, 0, 0, head, rows.begin, rows.end - rows.begin, cols.begin, cols.end - cols.begin, depth, 0});
+  __device__ void compute(Op op, int head, Range rows, Range cols, int depth = 0, Tensor tensor = Tensor::Q,
+                          int heads = 1) {
+    append({op, tensor, 0, 0, head, rows.begin, rows.end - rows.begin, cols.begin, cols.end - cols.begin, depth, 0,
+            heads});
   }
 
  private:

@@ -33,4 +33,11 @@ struct BackwardParams : KernelParams {
   float* d = nullptr;         // like lse
 };
 
+/// And those of split_kv: all that a workspace has.
+struct DecodeParams : BackwardParams {
+  float* o_split = nullptr;    // (batch · heads, splits, seqlen_q, head_dim)
+  float* lse_split = nullptr;  // (batch · heads, splits, seqlen_q)
+  int splits = 1;
+};
+
 }  // namespace flashscope::kernels

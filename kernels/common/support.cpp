@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "sim/schedule/algorithms.h"
+#include "sim/schedule/decode_rung.h"
 #include "sim/schedule/fma_rungs.h"
 
 namespace flashscope::kernels {
@@ -42,6 +43,9 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
            " stages is simulated only; at head_dim " + std::to_string(p.head_dim) + " the kernel is built with " +
            sides(built) + " and " + std::to_string(built.stages);
   if (schedule.tile().backward_keys) return name + ": the kernel visits key tiles first to last only";
+  if (schedule.tile().splits > kMaxBuiltSplits)
+    return name + ": " + std::to_string(schedule.tile().splits) + " splits are simulated only; the kernel takes up to " +
+           std::to_string(kMaxBuiltSplits);
   const int oldest = on_tensor_cores ? 80 : 75;  // 8.0: mma.sync of fp16 and bf16 with cp.async
   if (device.compute_capability < oldest)
     return name + ": the GPU has compute capability " + decimal(device.compute_capability) + "; " + decimal(oldest) +

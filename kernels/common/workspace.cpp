@@ -68,7 +68,7 @@ void check_shape(const char* name, const Array& array, const TensorShape& shape)
 std::int64_t workspace_bytes(const Schedule& schedule) {
   std::int64_t bytes = 0;
   for (Tensor tensor : tensors_of(schedule)) {
-    const TensorShape shape = shape_of(tensor, schedule.problem());
+    const TensorShape shape = shape_of(tensor, schedule.problem(), schedule.tile());
     bytes += 2 * guard_bytes(shape) + round_up(shape.bytes());
   }
   return bytes;
@@ -103,7 +103,7 @@ Workspace::Workspace(const Schedule& schedule, const AttentionInputs& inputs, De
   if (is_backward) check_shape("d_out", inputs.d_out, shape_of(Tensor::dO, m_problem));
   check_memory(schedule, memory.free_bytes());
   for (Tensor tensor : m_tensors) {
-    const TensorShape shape = shape_of(tensor, m_problem);
+    const TensorShape shape = shape_of(tensor, m_problem, schedule.tile());
     buffer(tensor) = Buffer(memory, guard_bytes(shape), shape.bytes());
     if (!buffer(tensor).whole) throw Error(ErrorKind::resource, out_of_memory(schedule, memory.free_bytes()));
     memory.fill(buffer(tensor).whole, kNan, buffer(tensor).padded_bytes());
@@ -129,6 +129,9 @@ Workspace::Workspace(const Schedule& schedule, const AttentionInputs& inputs, De
   m_params.d_k = address(Tensor::dK);
   m_params.d_v = address(Tensor::dV);
   m_params.d = static_cast<float*>(address(Tensor::D));
+  m_params.o_split = static_cast<float*>(address(Tensor::O_split));
+  m_params.lse_split = static_cast<float*>(address(Tensor::LSE_split));
+  m_params.splits = schedule.tile().splits;
   m_params.mask = m_problem.mask();
   m_params.heads = m_problem.heads;
   m_params.kv_heads = m_problem.kv_heads;

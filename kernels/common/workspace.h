@@ -22,8 +22,8 @@ class Workspace {
   Workspace(const Schedule& schedule, const AttentionInputs& inputs, DeviceMemory& memory);
 
   /// Everything but ctas_per_head, which is the kernel's.
-  /// A forward kernel takes the first part of it.
-  const BackwardParams& params() const { return m_params; }
+  /// A forward or a backward kernel takes the first part of it.
+  const DecodeParams& params() const { return m_params; }
   /// Fills what the kernels write with NaN again, those of the forward pass before a backward one among them.
   void reset_outputs();
   /// Throws Error(internal), naming the tensor, when a byte outside it was written.
@@ -54,7 +54,7 @@ class Workspace {
   AttentionProblem m_problem;
   std::vector<Tensor> m_tensors;
   std::array<Buffer, kNumTensors> m_buffers;
-  BackwardParams m_params;
+  DecodeParams m_params;
 };
 
 }  // namespace flashscope::kernels

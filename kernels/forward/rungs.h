@@ -16,6 +16,7 @@ const void* three_pass_tensor_kernel(int kernel, DType dtype, int head_dim, bool
 const void* flash_v1_kernel(int kernel, DType dtype, int head_dim, bool logged);          // 04
 const void* flash_v2_kernel(int kernel, DType dtype, int head_dim, bool logged);          // 05
 const void* flash_v2_tensor_kernel(int kernel, DType dtype, int head_dim, bool logged);   // 06
+const void* split_kv_kernel(int kernel, DType dtype, int head_dim, bool logged);          // decode
 
 /// The dispatcher of an algorithm, or nullptr where it has no rung.
 inline KernelFunction rung_of(const std::string& algorithm) {
@@ -30,6 +31,7 @@ inline KernelFunction rung_of(const std::string& algorithm) {
       {"flash_v1", flash_v1_kernel},
       {"flash_v2", flash_v2_kernel},
       {"flash_v2_tensor", flash_v2_tensor_kernel},
+      {"split_kv", split_kv_kernel},
   };
   for (const Rung& rung : rungs)
     if (algorithm == rung.algorithm) return rung.function;

@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -37,15 +38,25 @@ class Tile {
 };
 
 /// The on-chip state of a CTA, as op.h names it. Scores and probabilities share one place, because a softmax turns one
-/// into the other; so do acc and O, because normalize does, and dP and dS, because d_scores does.
+/// into the other; so do acc and O, because normalize does, and dP and dS, because d_scores does. Of a tensor that goes
+/// by query, every head has places of its own.
 template <class Real>
 class Chip {
  public:
-  Tile<Real>& place(Tensor tensor) { return m_places[static_cast<std::size_t>(home(tensor))]; }
+  /// What follows is of this head: a query head, or of a split's tensor, one of its own.
+  void select(int head) { m_head = head; }
+
+  Tile<Real>& place(Tensor tensor) { return place(tensor, m_head); }
+  Tile<Real>& place(Tensor tensor, int head) {
+    return m_places[static_cast<std::size_t>(home(tensor))][layout_of(tensor) == Layout::by_key ? 0 : head];
+  }
 
   /// The place of a tensor, which must hold the region. Throws Error(internal) naming the operation when it does not.
   Tile<Real>& need(const TileOp& op, Tensor tensor, Range rows, Range cols) {
-    Tile<Real>& tile = place(tensor);
+    return need(op, tensor, m_head, rows, cols);
+  }
+  Tile<Real>& need(const TileOp& op, Tensor tensor, int head, Range rows, Range cols) {
+    Tile<Real>& tile = place(tensor, head);
     if (!tile.holds(rows, cols))
       throw Error(ErrorKind::internal, std::string(name_of(op.op)) + " of tile (" + std::to_string(op.i) + ", " +
                                            std::to_string(op.j) + ") uses rows " + text(rows) + ", columns " +
@@ -61,7 +72,8 @@ class Chip {
     return "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
   }
 
-  std::array<Tile<Real>, kNumTensors> m_places;
+  int m_head = 0;
+  std::array<std::map<int, Tile<Real>>, kNumTensors> m_places;  // by head
 };
 
 /// Global memory: the tensors of a schedule, NaN until written. Values are what their storage format can hold.
@@ -70,7 +82,7 @@ class GlobalMemory {
  public:
   explicit GlobalMemory(const Schedule& schedule) : m_dtype(schedule.problem().dtype) {
     for (Tensor tensor : schedule.tensors()) {
-      const TensorShape shape = shape_of(tensor, schedule.problem());
+      const TensorShape shape = shape_of(tensor, schedule.problem(), schedule.tile());
       m_shapes[index(tensor)] = shape;
       m_values[index(tensor)].assign(static_cast<std::size_t>(shape.rows) * shape.cols * shape.heads,
                                      std::numeric_limits<Real>::quiet_NaN());
@@ -98,9 +110,10 @@ class GlobalMemory {
     const TensorShape& shape = m_shapes[index(tensor)];
     return m_values[index(tensor)][(static_cast<std::size_t>(head) * shape.rows + row) * shape.cols + col];
   }
-  /// Statistics stay in the type of the arithmetic; everything else is in the problem's dtype.
+  /// Statistics and parts stay in the type of the arithmetic; everything else is in the problem's dtype.
   Real stored(Tensor tensor, double value) const {
-    return static_cast<Real>(layout_of(tensor) == Layout::statistic ? value : round_to(m_dtype, value));
+    const bool is_float32 = layout_of(tensor) == Layout::statistic || is_split(tensor);
+    return static_cast<Real>(is_float32 ? value : round_to(m_dtype, value));
   }
 
   DType m_dtype;

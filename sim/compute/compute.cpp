@@ -5,6 +5,7 @@
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <map>
 #include <new>
 
 #include "sim/compute/chip.h"
@@ -47,29 +48,40 @@ class Executor final : public OpSink {
       for (m_cta = 0; m_cta < m_schedule.kernels()[static_cast<std::size_t>(kernel)].ctas(); ++m_cta) {
         m_chip = Chip<Real>();  // nothing of the CTA before is left
         m_under_way.clear();
-        m_follows_online_softmax = false;
+        m_rescale.clear();
         m_schedule.walk(kernel, m_cta, *this);
       }
     }
   }
 
   Array output(Tensor tensor) const {
-    const TensorShape shape = shape_of(tensor, m_schedule.problem());
+    const TensorShape shape = shape_of(tensor, m_schedule.problem(), m_schedule.tile());
     Array array(shape.heads, shape.rows, shape.cols);
     std::copy(m_memory.values(tensor).begin(), m_memory.values(tensor).end(), array.values.begin());
     return array;
   }
 
   void op(const TileOp& op) override {
+    if (op.op == Op::load && op.starts) return m_under_way.push_back(op);
+    if (op.op != Op::wait) return for_each_head(op);
+    for (; m_under_way.size() > static_cast<std::size_t>(op.pending); m_under_way.pop_front())
+      for_each_head(m_under_way.front());
+  }
+
+ private:
+  /// Head by head: nothing passes from one to another.
+  void for_each_head(const TileOp& op) {
+    TileOp one = op;
+    for (one.heads = 1; one.head < op.head + op.heads; ++one.head) {
+      m_chip.select(one.head);
+      perform(one);
+    }
+  }
+
+  void perform(const TileOp& op) {
     switch (op.op) {
-      case Op::load:
-        if (op.starts)
-          m_under_way.push_back(op);
-        else
-          load(op);
-        return;
-      case Op::store:
-        return m_memory.store(op.tensor, op.head, rows(op), cols(op), m_chip.need(op, op.tensor, rows(op), cols(op)));
+      case Op::load: return m_memory.load(op.tensor, op.head, rows(op), cols(op), m_chip.place(op.tensor));
+      case Op::store: return m_memory.store(op.tensor, op.head, rows(op), cols(op), stored(op));
       case Op::clear_state: return clear_state(op);
       case Op::scores: return scores(op);
       case Op::mask: return mask(op);
@@ -80,9 +92,6 @@ class Executor final : public OpSink {
       case Op::normalize: return normalize(op);
       case Op::log_sum_exp: return log_sum_exp(op);
       case Op::wait:
-        for (; m_under_way.size() > static_cast<std::size_t>(op.pending); m_under_way.pop_front())
-          load(m_under_way.front());
-        return;
       case Op::barrier: return;  // operations already run one after the other
       case Op::clear_gradient: return m_chip.place(op.tensor).reset(rows(op), cols(op), 0);
       case Op::row_dot: return row_dot(op);
@@ -90,10 +99,10 @@ class Executor final : public OpSink {
       case Op::d_probabilities: return d_probabilities(op);
       case Op::d_scores: return d_scores(op);
       case Op::gradient_sum: return gradient_sum(op);
+      case Op::combine: return combine(op);
     }
   }
 
- private:
   static constexpr Real kNegativeInfinity = -std::numeric_limits<Real>::infinity();
 
   static Range rows(const TileOp& op) { return {op.row, op.row + op.rows}; }
@@ -102,10 +111,6 @@ class Executor final : public OpSink {
 
   /// exp(x - maximum), and 0 for x = -inf even where the maximum is -inf too: nothing seen yet weighs nothing.
   static Real weight(Real x, Real maximum) { return x == kNegativeInfinity ? Real(0) : std::exp(x - maximum); }
-
-  void load(const TileOp& op) {
-    m_memory.load(op.tensor, op.head, rows(op), cols(op), m_chip.place(op.tensor));
-  }
 
   void clear_state(const TileOp& op) {
     m_chip.place(Tensor::O).reset(rows(op), cols(op), 0);
@@ -170,7 +175,8 @@ class Executor final : public OpSink {
     Tile<Real>& l = m_chip.need(op, Tensor::L, rows(op), kStatistic);
     const Range dims = {0, m_schedule.problem().head_dim};
     Tile<Real>& acc = m_chip.need(op, Tensor::O, rows(op), dims);
-    m_rescale.clear();
+    std::vector<Real>& rescales = m_rescale[op.head];
+    rescales.clear();
     for (int row = op.row; row < op.row + op.rows; ++row) {
       const Real old_maximum = m.at(row, 0);
       Real maximum = old_maximum;
@@ -184,9 +190,8 @@ class Executor final : public OpSink {
       m.at(row, 0) = maximum;
       l.at(row, 0) = rescale * l.at(row, 0) + sum;
       for (int d = 0; d < dims.end; ++d) acc.at(row, d) *= rescale;
-      m_rescale.push_back(rescale);
+      rescales.push_back(rescale);
     }
-    m_follows_online_softmax = true;
   }
 
   void weighted_sum(const TileOp& op) {
@@ -203,8 +208,10 @@ class Executor final : public OpSink {
         for (int d = 0; d < op.cols; ++d) sums[d] += probability * value[d];
       }
     }
-    if (m_follows_online_softmax && m_options.after_tile) m_options.after_tile(state(op));
-    m_follows_online_softmax = false;
+    const auto rescales = m_rescale.find(op.head);
+    if (rescales == m_rescale.end()) return;  // no online softmax before it
+    if (m_options.after_tile) m_options.after_tile(state(op, rescales->second));
+    m_rescale.erase(rescales);
   }
 
   void undo_normalize(const TileOp& op) {
@@ -229,6 +236,34 @@ class Executor final : public OpSink {
     lse.reset(rows(op), kStatistic, kNegativeInfinity);
     for (int row = op.row; row < op.row + op.rows; ++row)
       if (l.at(row, 0) != 0) lse.at(row, 0) = m.at(row, 0) + std::log(l.at(row, 0));
+  }
+
+  /// What a store takes: the O and LSE of a split are the query head's own O and LSE.
+  Tile<Real>& stored(const TileOp& op) {
+    if (!is_split(op.tensor)) return m_chip.need(op, op.tensor, rows(op), cols(op));
+    const int head = op.head / m_schedule.tile().splits;
+    return m_chip.need(op, op.tensor == Tensor::O_split ? Tensor::O : Tensor::LSE, head, rows(op), cols(op));
+  }
+
+  /// In the order of the splits: the same bits in every run.
+  void combine(const TileOp& op) {
+    clear_state(op);
+    Tile<Real>& m = m_chip.place(Tensor::M);
+    Tile<Real>& l = m_chip.place(Tensor::L);
+    Tile<Real>& acc = m_chip.place(Tensor::O);
+    const int splits = m_schedule.tile().splits, first = op.head * splits;
+    for (int row = op.row; row < op.row + op.rows; ++row) {
+      const auto lse = [&](int split) {
+        return m_chip.need(op, Tensor::LSE_split, first + split, rows(op), kStatistic).at(row, 0);
+      };
+      for (int split = 0; split < splits; ++split) m.at(row, 0) = std::max(m.at(row, 0), lse(split));
+      for (int split = 0; split < splits; ++split) {
+        Tile<Real>& part = m_chip.need(op, Tensor::O_split, first + split, rows(op), cols(op));
+        const Real share = weight(lse(split), m.at(row, 0));
+        l.at(row, 0) += share;
+        for (int d = op.col; d < op.col + op.cols; ++d) acc.at(row, d) += share * part.at(row, d);
+      }
+    }
   }
 
   void row_dot(const TileOp& op) {
@@ -287,14 +322,14 @@ class Executor final : public OpSink {
       }
   }
 
-  TileState state(const TileOp& op) {
+  TileState state(const TileOp& op, const std::vector<Real>& rescales) {
     TileState state;
     state.cta = m_cta;
     state.head = op.head;
     state.i = op.i;
     state.j = op.j;
     state.acc = Array(1, op.rows, op.cols);
-    state.rescale.assign(m_rescale.begin(), m_rescale.end());
+    state.rescale.assign(rescales.begin(), rescales.end());
     for (int row = 0; row < op.rows; ++row) {
       state.m.push_back(m_chip.need(op, Tensor::M, rows(op), kStatistic).at(op.row + row, 0));
       state.l.push_back(m_chip.need(op, Tensor::L, rows(op), kStatistic).at(op.row + row, 0));
@@ -310,9 +345,8 @@ class Executor final : public OpSink {
   GlobalMemory<Real> m_memory;
   Chip<Real> m_chip;
   std::int64_t m_cta = 0;
-  std::vector<Real> m_rescale;            // of the last online_softmax, one a row
-  std::deque<TileOp> m_under_way;         // loads that were started
-  bool m_follows_online_softmax = false;  // until the weighted_sum that belongs to it
+  std::deque<TileOp> m_under_way;  // loads that were started
+  std::map<int, std::vector<Real>> m_rescale;  // by head: of its online_softmax, one a row, until P V is added
 };
 
 }  // namespace
@@ -346,7 +380,7 @@ AttentionOutputs compute(const Schedule& schedule, const AttentionInputs& inputs
   } catch (const std::bad_alloc&) {
     std::int64_t elements = 0;
     for (Tensor tensor : schedule.tensors()) {
-      const TensorShape shape = shape_of(tensor, schedule.problem());
+      const TensorShape shape = shape_of(tensor, schedule.problem(), schedule.tile());
       elements += std::int64_t{shape.rows} * shape.cols * shape.heads;
     }
     const std::int64_t bytes = elements * (schedule.problem().dtype == DType::fp64 ? 8 : 4);

@@ -39,6 +39,8 @@ void add(const KernelCount& part, KernelCount& into) {
 
 void add_op(const Schedule& schedule, const TileOp& op, std::int64_t times, KernelCount& into) {
   into.ops += times;
+  const bool moves = op.op == Op::load || op.op == Op::store;  // their bytes are of all heads
+  if (!moves) times *= op.heads;
   const Range rows = {op.row, op.row + op.rows}, cols = {op.col, op.col + op.cols};
   switch (op.op) {
     case Op::load:
@@ -77,6 +79,7 @@ void add_op(const Schedule& schedule, const TileOp& op, std::int64_t times, Kern
       break;
     }
     case Op::probabilities: into.exps += times * kept_pairs_in(schedule.problem().mask(), rows, cols); break;
+    case Op::combine: into.exps += times * schedule.tile().splits * op.rows; break;  // one a split: its weight
     case Op::softmax: into.exps += times * kept_pairs_in(schedule.problem().mask(), rows, cols); break;
     case Op::online_softmax:
       into.exps += times * (kept_pairs_in(schedule.problem().mask(), rows, cols) + op.rows);

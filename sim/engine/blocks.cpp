@@ -8,7 +8,7 @@ BlockMap::BlockMap(const Schedule& schedule) {
   for (int t = 0; t < kNumTensors; ++t) {
     const Tensor tensor = static_cast<Tensor>(t);
     Grid& grid = m_grids[static_cast<std::size_t>(t)];
-    grid.shape = shape_of(tensor, schedule.problem());
+    grid.shape = shape_of(tensor, schedule.problem(), schedule.tile());
     const Layout layout = layout_of(tensor);
     const bool is_scores = layout == Layout::scores;
     const bool in_score_blocks = is_scores || layout == Layout::statistic;
@@ -34,7 +34,11 @@ BlockMap::Region BlockMap::region_of(const TileOp& op) const {
   const int first_row = op.row / grid.block_rows, last_row = (op.row + op.rows - 1) / grid.block_rows;
   const int first_col = op.col / grid.block_cols, last_col = (op.col + op.cols - 1) / grid.block_cols;
   return {grid.first + (std::int64_t{op.head} * grid.down + first_row) * grid.across + first_col,
-          last_row - first_row + 1, last_col - first_col + 1, grid.across};
+          last_row - first_row + 1,
+          last_col - first_col + 1,
+          op.heads,
+          grid.across,
+          grid.down * grid.across};
 }
 
 std::int64_t BlockMap::step_of(Tensor tensor, Axis axis) const {

@@ -12,11 +12,20 @@ class BlockMap {
  public:
   explicit BlockMap(const Schedule& schedule);
 
-  /// The blocks that the region of a load or store touches: `down` rows of `across` neighbours.
+  /// The blocks that the region of a load or store touches: in each of its heads, `down` rows of `across` neighbours.
   struct Region {
     std::int64_t first = 0;
-    int down = 0, across = 0;
-    std::int64_t row_step = 0;  // from one row of blocks to the next
+    int down = 0, across = 0, heads = 0;
+    std::int64_t row_step = 0, head_step = 0;  // from one row of blocks, and from one head, to the next
+
+    int size() const { return heads * down * across; }
+    /// f(block) for each, `shift` further on.
+    template <class F>
+    void for_each(std::int64_t shift, F f) const {
+      for (int head = 0; head < heads; ++head)
+        for (int r = 0; r < down; ++r)
+          for (int c = 0; c < across; ++c) f(first + shift + head * head_step + r * row_step + c);
+    }
   };
   Region region_of(const TileOp& op) const;
   /// How far a region moves when its operation moves one tile along `axis`.

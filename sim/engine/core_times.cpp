@@ -8,9 +8,9 @@ namespace flashscope {
 constexpr int kPartBits = 12;  // fixed point, for shares up to 2^50 picoseconds
 
 CoreTimes::Kind::Kind(const TileOp& of, const Schedule& schedule)
-    : op(of.op), tensor(of.tensor), rows(of.rows), cols(of.cols), depth(of.depth), starts(of.starts) {
+    : op(of.op), tensor(of.tensor), rows(of.rows), cols(of.cols), depth(of.depth), heads(of.heads), starts(of.starts) {
   if (op != Op::load && op != Op::store) return;
-  const TensorShape shape = shape_of(tensor, schedule.problem());
+  const TensorShape shape = shape_of(tensor, schedule.problem(), schedule.tile());
   alignment = (of.head * shape.head_bytes() + of.row * shape.pitch() + std::int64_t{of.col} * shape.element_bytes) %
               kVectorBytes;
 }

@@ -36,7 +36,7 @@ class CoreTimes {
     bool operator==(const Kind&) const = default;
     Op op;
     Tensor tensor;
-    int rows, cols, depth;
+    int rows, cols, depth, heads;
     bool starts;
     std::int64_t alignment = 0;  // of a copy's first byte: vectors or single elements
   };

@@ -268,7 +268,7 @@ class Run {
         step.port = m_speeds.port.cost(op.sectors * kSectorBytes);
         step.l2 = m_speeds.l2.cost(op.sectors * kSectorBytes);
         step.blocks = m_blocks.region_of(op);
-        step.fill_bytes = op.fill_bytes / std::max(1, step.blocks.down * step.blocks.across);
+        step.fill_bytes = op.fill_bytes / std::max(1, step.blocks.size());
         step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step;
         break;
       default: break;
@@ -328,12 +328,8 @@ class Run {
 
   template <class F>
   void for_each_block(const Resident& resident, const Step& step, F f) const {
-    const std::int64_t first = step.blocks.first + resident.iteration * step.block_step;
-    for (int r = 0; r < step.blocks.down; ++r)
-      for (int c = 0; c < step.blocks.across; ++c) {
-        const std::int64_t block = first + r * step.blocks.row_step + c;
-        f(block, m_blocks.bytes_of(step.tensor, block));
-      }
+    step.blocks.for_each(resident.iteration * step.block_step,
+                         [&](std::int64_t block) { f(block, m_blocks.bytes_of(step.tensor, block)); });
   }
 
   /// What a load fetches, from the links' point of view.

@@ -1,6 +1,7 @@
 #include "sim/schedule/algorithms.h"
 
 #include "sim/error.h"
+#include "sim/schedule/decode_rung.h"
 #include "sim/schedule/tensor_rungs.h"
 
 namespace flashscope {
@@ -21,6 +22,11 @@ TileShape three_pass_tensor_tile(const AttentionProblem& p) {
 }
 TileShape flash_v2_tensor_tile(const AttentionProblem& p) {
   return {mma_block_m(fma_width(p.head_dim)), mma_block_n(fma_width(p.head_dim)), 1};
+}
+
+/// Rows of the heads that share a KV head fill a tile of 16 together (decode_rung.h).
+TileShape decode_tile(const AttentionProblem& p) {
+  return {decode_block_m(p.heads / p.kv_heads), decode_block_n(element_bytes(p.dtype)), 1};
 }
 
 /// Backward holds more tiles at once (fma_backward.h): two CTAs an SM of 227 KiB up to head_dim 128, one at 256, except
@@ -44,6 +50,8 @@ const std::vector<Algorithm>& all_algorithms() {
        make_flash_v2},
       {"flash_v2_tensor", Pass::forward, "06", "the same on tensor cores, loads under way while it computes",
        flash_v2_tensor_tile, make_flash_v2_tensor},
+      {"split_kv", Pass::forward, "decode", "decode: few rows, K/V split over CTAs, results combined (Flash-Decoding)",
+       decode_tile, make_split_kv},
       {"three_pass", Pass::backward, "", "P as the forward pass stored it; dP and dS go through HBM", fma_backward_tile,
        make_three_pass_backward},
       {"flash_v1", Pass::backward, "", "S and P recomputed; K/V outside, dQ rewritten for every key tile",
@@ -95,6 +103,8 @@ std::unique_ptr<Schedule> make_schedule(const std::string& name, const Attention
   check("--br", tile.br, 1024);
   check("--bc", tile.bc, 1024);
   check("--stages", tile.stages, 8);
+  if (tile.splits == 0 || name != "split_kv") tile.splits = 1;
+  check("--splits", tile.splits, kMaxSplits);
   return algorithm.make(problem, tile);
 }
 

@@ -24,8 +24,10 @@ const std::vector<Algorithm>& algorithms(Pass pass = Pass::forward);
 /// Throws Error(usage) that lists the names.
 const Algorithm& algorithm_named(const std::string& name, Pass pass = Pass::forward);
 
-/// Validates problem and tile (each side 1 … 1024, stages 1 … 8; zero means the default) and builds the schedule of the
-/// problem's pass.
+inline constexpr int kMaxSplits = 65536;
+
+/// Validates problem and tile (each side 1 … 1024, stages 1 … 8, zero means the default; splits 1 … kMaxSplits, of
+/// split_kv; zero means 1) and builds the schedule of the problem's pass.
 std::unique_ptr<Schedule> make_schedule(const std::string& algorithm, const AttentionProblem& problem,
                                         TileShape tile = {0, 0, 0});
 
@@ -38,6 +40,7 @@ std::unique_ptr<Schedule> make_three_pass_tensor(const AttentionProblem&, TileSh
 std::unique_ptr<Schedule> make_flash_v1(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v2(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v2_tensor(const AttentionProblem&, TileShape);
+std::unique_ptr<Schedule> make_split_kv(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_three_pass_backward(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v1_backward(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v2_backward(const AttentionProblem&, TileShape);

@@ -22,8 +22,11 @@ enum class Tensor : std::uint8_t {
   dP,   // seqlen_q × seqlen_k, gradient of the probabilities
   dS,   // seqlen_q × seqlen_k, gradient of the scores
   D,    // seqlen_q × 1, float32, rowsum(dO ∘ O)
+  // Of one of several parts of the keys (split_kv); one head a query head and split: head · splits + split
+  O_split,    // seqlen_q × head_dim, float32
+  LSE_split,  // seqlen_q × 1, float32
 };
-inline constexpr int kNumTensors = 16;
+inline constexpr int kNumTensors = 18;
 const char* name_of(Tensor tensor);
 
 /// What a tensor's rows and columns follow: that decides its tiles, its head and its bytes.
@@ -33,12 +36,14 @@ enum class Layout : std::uint8_t {
   scores,     // queries × keys
   statistic,  // one float32 a query
 };
+constexpr bool is_split(Tensor tensor) { return tensor == Tensor::O_split || tensor == Tensor::LSE_split; }
 constexpr Layout layout_of(Tensor tensor) {
   switch (tensor) {
     case Tensor::Q:
     case Tensor::O:
     case Tensor::dO:
-    case Tensor::dQ: return Layout::by_query;
+    case Tensor::dQ:
+    case Tensor::O_split: return Layout::by_query;
     case Tensor::K:
     case Tensor::V:
     case Tensor::dK:
@@ -50,13 +55,14 @@ constexpr Layout layout_of(Tensor tensor) {
     case Tensor::LSE:
     case Tensor::M:
     case Tensor::L:
-    case Tensor::D: break;
+    case Tensor::D:
+    case Tensor::LSE_split: break;
   }
   return Layout::statistic;
 }
 
 /// What one operation does. The on-chip state of a CTA is: one tile of each tensor it loaded, S (scores, later the
-/// softmax numerators P), acc (Br × head_dim), and per row m (maximum), l (sum). In the backward pass also dP (later
+/// softmax numerators P), acc (Br × head_dim), and per row m (maximum), l (sum); of each query head that it works for. In the backward pass also dP (later
 /// dS), D, and the gradients dQ (Br × head_dim), dK, dV (Bc × head_dim).
 enum class Op : std::uint8_t {
   load,            // tensor tile: global memory → chip
@@ -79,15 +85,19 @@ enum class Op : std::uint8_t {
   d_probabilities,  // dP = dO Vᵀ
   d_scores,         // dS = P ∘ (dP - D)
   gradient_sum,     // by `tensor`: dV += Pᵀ dO, dK += softmax_scale · dSᵀ Q, dQ += softmax_scale · dS K
+  // Decode
+  combine,  // O and LSE of all splits: m = max LSE; l = Σ exp(LSE - m); acc = Σ exp(LSE - m) O
 };
-inline constexpr int kNumOps = 19;
+inline constexpr int kNumOps = 20;
 const char* name_of(Op op);
 
 /// One operation on one tile. A value: it names tiles, never pointers.
 struct TileOp {
   Op op = Op::barrier;
   Tensor tensor = Tensor::Q;  // load, store; clear_gradient, row_dot, gradient_sum
-  int head = 0;               // batch · heads + head; of a moved tensor by key: batch · kv_heads + kv_head
+  int head = 0;               // batch · heads + head; of a moved tensor by key: batch · kv_heads + kv_head;
+                              // of a split's tensor: (batch · heads + head) · splits + split
+  int heads = 1;              // heads that it covers, from `head` on, the region in each of them
   int i = 0, j = 0;           // query tile and key tile that the CTA works on (the paper's indices)
   int row = 0, rows = 0;      // region: load/store: of `tensor`; computing operations: query rows (dK, dV: keys) …
   int col = 0, cols = 0;      //                                  … × keys (scores, softmax) or × head_dim columns

@@ -10,7 +10,8 @@ namespace flashscope {
 
 const char* name_of(Tensor tensor) {
   static constexpr const char* names[kNumTensors] = {"Q",   "K", "V", "S",  "P",  "O",  "LSE", "M",
-                                                      "L",   "dO", "dQ", "dK", "dV", "dP", "dS",  "D"};
+                                                      "L",   "dO", "dQ", "dK", "dV", "dP", "dS",  "D",
+                                                      "O_split", "LSE_split"};
   return names[static_cast<int>(tensor)];
 }
 
@@ -20,12 +21,15 @@ const char* name_of(Op op) {
                                                  "undo_normalize", "normalize", "log_sum_exp",    "barrier",
                                                  "wait",
                                                  "clear_gradient", "row_dot",   "probabilities",  "d_probabilities",
-                                                 "d_scores",       "gradient_sum"};
+                                                 "d_scores",       "gradient_sum", "combine"};
   return names[static_cast<int>(op)];
 }
 
-TensorShape shape_of(Tensor tensor, const AttentionProblem& p) {
+TensorShape shape_of(Tensor tensor, const AttentionProblem& p, const TileShape& tile) {
   const int element = element_bytes(p.dtype);
+  if (is_split(tensor))
+    return tensor == Tensor::O_split ? TensorShape{p.seqlen_q, p.head_dim, p.num_heads() * tile.splits, 4, p.head_dim}
+                                     : TensorShape{p.seqlen_q, 1, p.num_heads() * tile.splits, 4, 1};
   switch (layout_of(tensor)) {
     case Layout::by_query: return {p.seqlen_q, p.head_dim, p.num_heads(), element, p.head_dim};
     case Layout::by_key: return {p.seqlen_k, p.head_dim, p.num_kv_heads(), element, p.head_dim};
@@ -41,15 +45,19 @@ ThreadTile fma_thread_tile(int rows, int cols) {
 
 std::int64_t Schedule::peak_memory_bytes() const {
   std::int64_t bytes = 0;
-  for (Tensor tensor : m_tensors) bytes += shape_of(tensor, m_problem).bytes();
+  for (Tensor tensor : m_tensors) bytes += shape_of(tensor, m_problem, m_tile).bytes();
   return bytes;
+}
+
+int Schedule::first_head(int kernel, std::int64_t cta_index) const {
+  const KernelLaunch& launch = m_kernels[static_cast<std::size_t>(kernel)];
+  const int heads_each = launch.heads < m_problem.num_heads() ? m_problem.heads / m_problem.kv_heads : 1;
+  return static_cast<int>(cta_index / launch.ctas_per_head) * heads_each;
 }
 
 void Schedule::walk(int kernel, std::int64_t cta_index, OpSink& sink) const {
   const KernelLaunch& launch = m_kernels[static_cast<std::size_t>(kernel)];
-  const int head = static_cast<int>(cta_index / launch.ctas_per_head);
-  const int heads_each = launch.heads < m_problem.num_heads() ? m_problem.heads / m_problem.kv_heads : 1;
-  CtaProgram program(*this, head * heads_each, sink);
+  CtaProgram program(*this, first_head(kernel, cta_index), sink);
   cta(kernel, cta_index % launch.ctas_per_head, program);
 }
 
@@ -79,7 +87,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::score_tile_classes(
 
 bool Schedule::sector_aligned() const {
   for (Tensor tensor : m_tensors) {
-    const TensorShape shape = shape_of(tensor, m_problem);
+    const TensorShape shape = shape_of(tensor, m_problem, m_tile);
     const Layout layout = layout_of(tensor);
     const std::int64_t tile_step = layout == Layout::statistic ? std::int64_t{m_tile.br} * shape.element_bytes : shape.pitch();
     if (tile_step % kSectorBytes != 0 || shape.head_bytes() % kSectorBytes != 0) return false;
@@ -89,7 +97,7 @@ bool Schedule::sector_aligned() const {
 }
 
 CopyShape Schedule::copy_shape(int kernel, const TileOp& op) const {
-  const TensorShape shape = shape_of(op.tensor, m_problem);
+  const TensorShape shape = shape_of(op.tensor, m_problem, m_tile);
   const std::int64_t first =
       op.head * shape.head_bytes() + op.row * shape.pitch() + std::int64_t{op.col} * shape.element_bytes;
   const int width = copy_width(first, shape.pitch(), std::int64_t{op.cols} * shape.element_bytes, shape.element_bytes);
@@ -145,6 +153,7 @@ WarpWork Schedule::warp_work(int kernel, const TileOp& op) const {
     case Op::d_probabilities: return product_transposed_work(scores.rows, scores.cols, op.depth);
     case Op::d_scores:
       return arithmetic_work(2 * scores.rows * scores.cols).then(stage_scores_work(scores.rows, scores.cols));
+    case Op::combine: return arithmetic_work(2 * m_tile.splits * output.rows * output.cols);
     case Op::gradient_sum: return product_work(gradient.rows, gradient.cols, by_key ? m_tile.br : m_tile.bc);
   }
   throw Error(ErrorKind::internal, "warp_work: unknown operation");
@@ -201,24 +210,29 @@ std::int64_t fill_bytes(const TensorShape& shape, int rows, int end_col) {
 
 TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access) const {
   const AttentionProblem& p = problem();
-  const TensorShape shape = shape_of(tensor, p);
+  const TensorShape shape = shape_of(tensor, p, m_schedule.tile());
   TileOp t;
   t.op = op;
   t.tensor = tensor;
   t.head = m_head;
   if (layout_of(tensor) == Layout::by_key)
     t.head = m_head / p.heads * p.kv_heads + kv_head_of(m_head % p.heads, p.heads, p.kv_heads);
+  else if (is_split(tensor))
+    t.head = m_head * m_schedule.tile().splits + m_split;
+  if (layout_of(tensor) != Layout::by_key) t.heads = m_heads;
   t.i = i;
   t.j = j;
   t.row = rows.begin;
   t.rows = rows.end - rows.begin;
   t.col = cols.begin;
   t.cols = cols.end - cols.begin;
-  t.bytes = std::int64_t{t.rows} * t.cols * shape.element_bytes;
+  t.bytes = std::int64_t{t.heads} * t.rows * t.cols * shape.element_bytes;
   const std::int64_t first_byte =
       t.head * shape.head_bytes() + rows.begin * shape.pitch() + std::int64_t{cols.begin} * shape.element_bytes;
-  if (op == Op::store) t.fill_bytes = fill_bytes(shape, t.rows, cols.end);
-  t.sectors = count_sectors(access, first_byte, shape.pitch(), t.rows, t.cols, shape.element_bytes);
+  if (op == Op::store) t.fill_bytes = t.heads * fill_bytes(shape, t.rows, cols.end);
+  for (int head = 0; head < t.heads; ++head)  // each is a copy of its own
+    t.sectors += count_sectors(access, first_byte + head * shape.head_bytes(), shape.pitch(), t.rows, t.cols,
+                               shape.element_bytes);
   return t;
 }
 
@@ -249,6 +263,29 @@ void CtaProgram::move_region(Op op, Tensor tensor, int i, int j, Range rows, Ran
   m_sink.op(moved(op, tensor, i, j, rows, cols, access));
 }
 
+void CtaProgram::store_split(Tensor tensor, int i, int split) {
+  const int first = m_head, heads = m_heads;
+  m_split = split;
+  m_heads = 1;
+  for (m_head = first; m_head < first + heads; ++m_head) move(Op::store, tensor, i, 0);
+  m_head = first;
+  m_heads = heads;
+}
+
+void CtaProgram::load_splits(Tensor tensor, int i) {
+  m_split = 0;
+  m_heads = m_schedule.tile().splits;
+  const Range rows = rows_of(i), cols = {0, tensor == Tensor::O_split ? head_dim() : 1};
+  TileOp t = moved(Op::load, tensor, i, 0, rows, cols, Access::copy_by_row);
+  if (tensor == Tensor::LSE_split) {  // neighbouring lanes take neighbouring splits
+    const TensorShape shape = shape_of(tensor, problem(), m_schedule.tile());
+    t.sectors = count_sectors(Access::row_per_lane, t.head * shape.head_bytes() + rows.begin * shape.pitch(),
+                              shape.head_bytes(), m_heads, t.rows, shape.element_bytes);
+  }
+  m_sink.op(t);
+  m_heads = 1;
+}
+
 void CtaProgram::request(Tensor tensor, int i, int j, Range rows, Range cols, Access access, std::int64_t warp_times,
                          std::int64_t lane_times) {
   TileOp t = moved(Op::load, tensor, i, j, rows, cols, access);
@@ -267,6 +304,7 @@ void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth,
   t.op = op;
   t.tensor = tensor;
   t.head = m_head;
+  t.heads = m_heads;
   t.i = i;
   t.j = j;
   t.row = rows.begin;

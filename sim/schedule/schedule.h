@@ -19,6 +19,7 @@ struct TileShape {
   int bc = 64;
   int stages = 1;
   bool backward_keys = false;  // key tiles are visited last to first: same bytes, other rescales
+  int splits = 1;              // split_kv: parts of the keys, each a CTA's
   bool operator==(const TileShape&) const = default;
 };
 
@@ -44,7 +45,7 @@ enum class MatrixUnit { fma, tensor };
 struct KernelLaunch {
   std::string name;
   std::int64_t ctas_per_head = 0;
-  int heads = 0;  // batch · heads; batch · kv_heads where a CTA works for all query heads that share a KV head
+  int heads = 0;  // batch · heads; batch · kv_heads where a CTA works for query heads that share a KV head
   CtaResources resources;
   ThreadTile thread_tile;
   int code_instructions = 0;  // of the compiled kernel; 0: not known
@@ -66,7 +67,8 @@ struct TensorShape {
   std::int64_t bytes() const { return head_bytes() * heads; }
 };
 
-TensorShape shape_of(Tensor tensor, const AttentionProblem& problem);
+/// `tile` says how many splits there are of O_split and LSE_split; other tensors do not ask.
+TensorShape shape_of(Tensor tensor, const AttentionProblem& problem, const TileShape& tile = {});
 
 /// Of the tiles between the first and the last that visited_tiles gives, those in which some pair is kept: a tiled
 /// algorithm loads these and no other. Always true of a band.
@@ -113,6 +115,8 @@ class Schedule {
   const std::vector<Tensor>& tensors() const { return m_tensors; }
   std::int64_t peak_memory_bytes() const;
 
+  /// The first query head (batch · heads + head) that a CTA works for.
+  int first_head(int kernel, std::int64_t cta) const;
   /// Sends the operations of one CTA to `sink`, in program order.
   void walk(int kernel, std::int64_t cta, OpSink& sink) const;
 
@@ -169,6 +173,17 @@ class CtaProgram {
     m_head = first;
   }
 
+  /// What follows is of `count` heads of the group at once, from its head `first` on: their rows lie one below the
+  /// other in every tile that goes by query.
+  void select_heads(int first, int count) {
+    m_head += first;
+    m_heads = count;
+  }
+  /// Tile i of this split, head by head of those selected.
+  void store_split(Tensor tensor, int i, int split);
+  /// Tile i of all splits of the head.
+  void load_splits(Tensor tensor, int i);
+
   // Tiles by the paper's indices, as layout_of says: by query and statistics: tile i, by key: tile j, scores: (i, j).
   void load(Tensor tensor, int i, int j) { move(Op::load, tensor, i, j); }
   void store(Tensor tensor, int i, int j) { move(Op::store, tensor, i, j); }
@@ -199,6 +214,7 @@ class CtaProgram {
   void normalize(int i) { compute(Op::normalize, i, 0, rows_of(i), {0, head_dim()}, 0); }
   void log_sum_exp(int i) { log_sum_exp(i, rows_of(i)); }
   void log_sum_exp(int i, Range rows) { compute(Op::log_sum_exp, i, 0, rows, {0, 1}, 0); }
+  void combine(int i) { compute(Op::combine, i, 0, rows_of(i), {0, head_dim()}, 0); }
   void barrier(int i, int j) { compute(Op::barrier, i, j, {0, 0}, {0, 0}, 0); }
 
   void clear_gradient(Tensor tensor, int i, int j) {
@@ -264,6 +280,8 @@ class CtaProgram {
 
   const Schedule& m_schedule;
   int m_head;
+  int m_heads = 1;
+  int m_split = 0;  // of the tensors that have one a split
   OpSink& m_sink;
 };
 

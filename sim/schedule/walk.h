@@ -88,6 +88,13 @@ FLASHSCOPE_HD Range whole_tiles(const Mask& mask, int br, int bc, int i) {
   return {begin, end};
 }
 
+/// Part `split` of `splits` of a range of tiles: contiguous, in order, equally long but for one tile. May be empty.
+FLASHSCOPE_HD Range split_of(Range all, int split, int splits) {
+  const std::int64_t tiles = all.end - all.begin;
+  return {all.begin + static_cast<int>(tiles * split / splits),
+          all.begin + static_cast<int>(tiles * (split + 1) / splits)};
+}
+
 /// Bytes one thread copies at once from or to a tile of a row-major matrix: 16, or one element where rows are not
 /// 16-byte aligned. All arguments in bytes; `first_byte` is the offset of the tile's first element in its tensor.
 FLASHSCOPE_HD int copy_width(std::int64_t first_byte, std::int64_t pitch, std::int64_t row_bytes, int element) {

@@ -245,5 +245,35 @@ TEST_CASE("packed sequences: offsets say how many rows there are, and only pairs
   }
 }
 
+TEST_CASE("C06: decode reads the cache of 8 KV heads once, whatever the number of query heads and splits") {
+  std::vector<std::string> decode = {"--heads", "32", "--kv-heads", "8",   "--seqlen-q", "1", "--seqlen-k",
+                                     "4096",    "--head-dim", "128", "--dtype", "fp16", "--algorithm", "split_kv"};
+  for (const char* splits : {"0", "1", "7", "64", "65"}) {
+    const Json got = simulate_json(with(decode, {"--splits", splits}));
+    CHECK(got["flops"] == 67'108'864);
+    CHECK(got["tensors"]["K"]["sm_read_bytes"] == 8'388'608);
+    CHECK(got["tensors"]["V"]["sm_read_bytes"] == 8'388'608);
+    CHECK(got["tensors"]["K"]["hbm_read_bytes"] == 8'388'608);
+  }
+}
+
+TEST_CASE("decode: one CTA a KV head leaves the GPU idle, splits fill it; automatic by what runs at once") {
+  const std::vector<std::string> decode = {"--heads", "32", "--kv-heads", "8",  "--seqlen-q", "1", "--seqlen-k",
+                                           "65536",   "--head-dim", "128", "--dtype", "fp16"};
+  const Json alone = simulate_json(with(decode, {"--algorithm", "split_kv", "--splits", "1"}));
+  const Json split = simulate_json(with(decode, {"--algorithm", "split_kv"}));
+  CHECK(alone["kernels"][0]["grid"][0] == 8);
+  const int splits = split["tile"]["splits"].get<int>(), slots = 132 * split["kernels"][0]["ctas_per_sm"].get<int>();
+  CHECK(split["kernels"][0]["grid"][0] == 8 * splits);
+  CHECK(8 * splits <= slots);
+  CHECK(8 * (splits + 1) > slots);
+  CHECK(split["time_us"].get<double>() * 4 < alone["time_us"].get<double>());
+  CHECK(split["tensors"]["O_split"]["sm_write_bytes"] == 32 * splits * 128 * 4);
+  CHECK(split["tensors"]["O_split"]["sm_read_bytes"] == 32 * splits * 128 * 4);
+  // Two CTAs of one KV head are two splits; other algorithms know none.
+  CHECK_FALSE(simulate_json({"--seqlen", "256", "--splits", "4"})["tile"].contains("splits"));
+  CHECK(contains(run_here({"simulate", "--splits", "65537"}).err, "--splits"));
+}
+
 }  // namespace
 }  // namespace flashscope

@@ -71,9 +71,9 @@ class Judge {
         m_reference(reference_attention(p, inputs)),
         m_same_precision(same_precision_attention(p, inputs)) {}
 
-  /// Runs the rung; flash_v1, which rounds O once per key tile, is held to its own schedule.
-  AttentionOutputs check(const std::string& rung) const {
-    const auto schedule = make_schedule(rung, m_problem);
+  /// Runs the rung; flash_v1, which rounds O once per key tile, is held to its own schedule. `splits`: of split_kv.
+  AttentionOutputs check(const std::string& rung, int splits = 3) const {
+    const auto schedule = make_schedule(rung, m_problem, {0, 0, 0, false, splits});
     const AttentionOutputs outputs = device().run(*schedule, m_inputs);
     INFO(rung, ": ", text_of(m_problem));
     for (const auto& [name, verified] : judge(*schedule, outputs)) check(name, verified);

@@ -75,7 +75,7 @@ TEST_CASE("a hundred runs give the same bits") {
     p.dtype = dtype;
     const AttentionInputs inputs = seeded_inputs(p, 11);
     for (const std::string& rung : rungs(dtype)) {
-      const auto schedule = make_schedule(rung, p);
+      const auto schedule = make_schedule(rung, p, kLoggedTile);
       const AttentionOutputs first = device().run(*schedule, inputs);
       for (int run = 1; run < 100; ++run) {
         const AttentionOutputs again = device().run(*schedule, inputs);
@@ -96,7 +96,7 @@ TEST_CASE("a kernel's log is its schedule, operation by operation") {
     if (round == 0) p.seqlen_k = 0;
     const AttentionInputs inputs = seeded_inputs(p, 1);
     for (const std::string& rung : rungs(p.dtype)) {
-      const auto schedule = make_schedule(rung, p);
+      const auto schedule = make_schedule(rung, p, kLoggedTile);
       const std::vector<LoggedOp> expected = expected_log(*schedule), log = device().log(*schedule, inputs);
       INFO(rung, ": ", text_of(p));
       check_log(expected, log);
@@ -109,8 +109,10 @@ TEST_CASE("the logs kept for machines without a GPU are what the kernels do") {
   std::string text;
   const std::vector<AttentionProblem> problems = logged_problems();
   for (std::size_t n = 0; n < problems.size(); ++n)
-    for (const std::string& rung : rungs(problems[n].dtype))
-      text += log_text(rung, n, device().log(*make_schedule(rung, problems[n]), seeded_inputs(problems[n], 1)));
+    for (const std::string& rung : rungs(problems[n].dtype)) {
+      const auto schedule = make_schedule(rung, problems[n], kLoggedTile);
+      text += log_text(rung, n, device().log(*schedule, seeded_inputs(problems[n], 1)));
+    }
   if (const char* path = std::getenv("FLASHSCOPE_WRITE_LOGS")) std::ofstream(path) << text;
   std::ifstream file(std::string(FLASHSCOPE_TEST_DATA) + "/kernel_logs.txt");
   std::stringstream kept;

@@ -33,8 +33,10 @@ void check_values(const char* who, const Array& found, const std::vector<double>
 }
 
 const std::vector<TileShape>& tiles() {
-  static const std::vector<TileShape> shapes = {{1, 1, 1}, {2, 1, 1},   {1, 2, 1},       {3, 2, 1},
-                                                {4, 4, 1}, {32, 32, 1}, {2, 1, 1, true}, {3, 2, 1, true}};
+  static const std::vector<TileShape> shapes = {
+      {1, 1, 1},   {2, 1, 1},       {1, 2, 1},       {3, 2, 1},           {4, 4, 1},
+      {32, 32, 1}, {2, 1, 1, true}, {3, 2, 1, true}, {1, 1, 1, false, 2}, {2, 2, 1, true, 3},
+      {4, 1, 1, false, 9}};
   return shapes;
 }
 
@@ -280,6 +282,32 @@ TEST_CASE("inputs of another shape are refused with both shapes") {
     CHECK(std::string(error.what()).find("(1, 2, 1)") != std::string::npos);
     CHECK(std::string(error.what()).find("(1, 3, 1)") != std::string::npos);
   }
+}
+
+TEST_CASE("split_kv: any number of splits, also more than key tiles, and parts without a key") {
+  AttentionProblem p = small_problem(2, 7, 1);
+  p.heads = 12;
+  p.kv_heads = 4;
+  p.window_left = 1;  // the parts before the last see nothing
+  p.window_right = 0;
+  std::mt19937 random(4);
+  const AttentionInputs inputs = random_inputs(p, random);
+  const AttentionOutputs right = reference_attention(p, inputs);
+  for (int splits : {1, 2, 3, 7, 20})
+    for (int br : {1, 2, 8, 16}) {  // heads of a CTA: 3, 3, 2, 1
+      const AttentionOutputs out = compute(*make_schedule("split_kv", p, {br, 1, 1, false, splits}), inputs);
+      CAPTURE(splits);
+      CAPTURE(br);
+      CHECK(distance(out.o, right.o) < 1e-14);
+      CHECK(distance(out.lse, right.lse) < 1e-14);
+    }
+}
+
+TEST_CASE("split_kv: more parts than can be counted are refused") {
+  AttentionProblem p = small_problem(1 << 20, 1, 1);
+  p.batch = p.heads = p.kv_heads = 1 << 8;
+  CHECK_NOTHROW(make_schedule("split_kv", p, {1, 1, 1, false, 4}));
+  CHECK_THROWS_AS(make_schedule("split_kv", p, {1, 1, 1, false, 65536}), Error);
 }
 
 }  // namespace

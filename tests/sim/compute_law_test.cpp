@@ -17,7 +17,7 @@ namespace {
 TileShape random_tile(std::mt19937& random) {
   const auto side = [&] { return 1 + static_cast<int>(random() % 64); };
   const int br = side(), bc = side();
-  return {br, bc, 1, random() % 2 == 0};
+  return {br, bc, 1, random() % 2 == 0, 1 + static_cast<int>(random() % 5)};
 }
 
 TEST_CASE("in fp64 every algorithm gives the reference to rounding: 600 random problems") {

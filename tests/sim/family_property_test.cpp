@@ -29,7 +29,8 @@ TEST_CASE("2,000 random problems through the reference and every schedule, to ro
     const AttentionProblem p = random_family_problem(random);
     const AttentionInputs inputs = random_inputs(p, random);
     const AttentionOutputs reference = reference_attention(p, inputs);
-    const TileShape tile{1 + static_cast<int>(random() % 40), 1 + static_cast<int>(random() % 40), 1, random() % 2 == 0};
+    const TileShape tile{1 + static_cast<int>(random() % 40), 1 + static_cast<int>(random() % 40), 1, random() % 2 == 0,
+                         1 + static_cast<int>(random() % 6)};
     // Rounding scales with the products that are added up, not with the sums.
     const double score = p.head_dim * largest_magnitude(inputs.q) * largest_magnitude(inputs.k);
     const double weighted = p.head_dim * largest_magnitude(inputs.v) * std::max(1.0, largest_magnitude(inputs.d_out));

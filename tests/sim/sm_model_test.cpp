@@ -140,18 +140,20 @@ TEST_CASE("every algorithm gives work for each of its operations, without negati
     const Schedule& m_schedule;
     int m_kernel;
   };
-  for (const Algorithm& algorithm : algorithms()) {
-    AttentionProblem p;
-    p.seqlen_q = 70;
-    p.seqlen_k = 99;
-    p.head_dim = 40;
-    p.window_right = 0;
-    const auto schedule = make_schedule(algorithm.name, p);
-    for (int kernel = 0; kernel < static_cast<int>(schedule->kernels().size()); ++kernel) {
-      Check check(*schedule, kernel);
-      schedule->walk(kernel, 0, check);
+  for (const Algorithm& algorithm : algorithms())
+    for (DType dtype : {DType::fp32, DType::bf16}) {
+      AttentionProblem p;
+      p.seqlen_q = 70;
+      p.seqlen_k = 99;
+      p.head_dim = 40;
+      p.window_right = 0;
+      p.dtype = dtype;
+      const auto schedule = make_schedule(algorithm.name, p);
+      for (int kernel = 0; kernel < static_cast<int>(schedule->kernels().size()); ++kernel) {
+        Check check(*schedule, kernel);
+        schedule->walk(kernel, 0, check);
+      }
     }
-  }
 }
 
 }  // namespace

@@ -9,6 +9,9 @@
 
 namespace flashscope {
 
+/// The rung's own, and of split_kv three splits.
+inline constexpr TileShape kLoggedTile = {0, 0, 0, false, 3};
+
 inline std::vector<AttentionProblem> logged_problems() {
   AttentionProblem tails;
   tails.heads = tails.kv_heads = 2;
@@ -41,6 +44,7 @@ inline std::string log_text(const std::string& algorithm, std::size_t problem, c
     for (std::int64_t x : {std::int64_t{op.head}, std::int64_t{op.row}, std::int64_t{op.rows}, std::int64_t{op.col},
                            std::int64_t{op.cols}, std::int64_t{op.depth}, op.bytes})
       text += " " + std::to_string(x);
+    if (op.heads > 1) text += " heads " + std::to_string(op.heads);
     text += "\n";
   }
   return text;

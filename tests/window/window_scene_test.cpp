@@ -41,7 +41,7 @@ TEST_CASE("a scene at the end equals the counted totals and the closed form, for
         CAPTURE(problem.seqlen_q);
         CAPTURE(problem.seqlen_k);
         // Construction checks the replayed cache against the engine's own HBM bytes.
-        const auto trace = trace_stage(algorithm.name, problem, {16, 16, 1}, small_machine(l2), start);
+        const auto trace = trace_stage(algorithm.name, problem, {16, 16, 1, false, 3}, small_machine(l2), start);
         const Scene end = make_scene(*trace, trace->duration(), 2);
         const Count counted = count(trace->schedule());
         CHECK(end.finished);
@@ -54,6 +54,26 @@ TEST_CASE("a scene at the end equals the counted totals and the closed form, for
         CHECK(end.busy_sms == 0);
         CHECK(end.in_flight.empty());
       }
+}
+
+TEST_CASE("split_kv: maps of what the splits leave show those of the drawn head, one below the other") {
+  AttentionProblem p;
+  p.heads = 4;
+  p.kv_heads = 2;
+  p.seqlen_q = 1;
+  p.seqlen_k = 256;
+  const auto trace = trace_stage("split_kv", p, {2, 16, 1, false, 3}, small_machine(60'000'000), Start::cold);
+  const Scene end = make_scene(*trace, trace->duration(), 2);
+  for (Tensor tensor : {Tensor::O_split, Tensor::LSE_split}) {
+    const TileMap& map = map_named(end, tensor);
+    CHECK(map.down == 3);
+    CHECK(map.across == 1);
+    for (const TileCell& cell : map.cells) CHECK(cell.state == TileState::written);
+  }
+  const Scene first = make_scene(*trace, trace->prediction().kernels[0].end / 2, 2);
+  REQUIRE(first.kernel == 0);
+  for (const auto& sm : first.sms)
+    for (const auto& cta : sm.ctas) CHECK(cta.head % 2 == 0);  // each works for both heads of a group
 }
 
 TEST_CASE("a scene is a function of the trace and the time only") {

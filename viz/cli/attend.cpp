@@ -97,7 +97,7 @@ std::unique_ptr<Result> attend(const AttentionProblem& problem, const AttentionI
               Context& context) {
   auto attended = std::make_unique<Result>();  // `list` points into it
   Result& result = *attended;
-  TileShape tile = options.shared.tile;
+  TileShape tile = options.shared.tile_for(problem);
   tile.backward_keys = options.backward_keys;
   result.schedule = make_schedule(options.shared.algorithm, problem, tile);
   if (options.on_gpu) {
@@ -117,11 +117,12 @@ std::unique_ptr<Result> attend(const AttentionProblem& problem, const AttentionI
 
 /// Without the tensors: what a reader needs to know how they came about.
 Json header_json(const Result& result, const Options& options) {
-  const TileShape& tile = result.schedule->tile();
+  TileShape tile = result.schedule->tile();
+  tile.backward_keys = false;  // said below, whichever it is
   return {{"algorithm", result.schedule->algorithm()},
           {"pass", name_of(result.schedule->problem().pass)},
           {"problem", problem_to_json(result.schedule->problem())},
-          {"tile", {{"br", tile.br}, {"bc", tile.bc}, {"stages", tile.stages}}},
+          {"tile", tile_to_json(tile)},
           {"kv_order", options.backward_keys ? "backward" : "forward"},
           {"device", options.on_gpu ? "gpu" : "cpu"}};
 }

@@ -32,6 +32,7 @@ std::string describe(const AttentionProblem& p) {
 std::string describe(const TileShape& tile) {
   std::string text = fmt::format("Br {}, Bc {}", tile.br, tile.bc);
   if (tile.stages != 1) text += fmt::format(", stages {}", tile.stages);
+  if (tile.splits != 1) text += fmt::format(", splits {}", tile.splits);
   return text;
 }
 

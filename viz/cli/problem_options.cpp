@@ -4,6 +4,7 @@
 #include <climits>
 #include <functional>
 
+#include "sim/engine/splits.h"
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
 #include "viz/cli/options.h"
@@ -119,6 +120,10 @@ const std::vector<ProblemOption>& problem_options() {
       tile_side("br", &TileShape::br, 1024, "rows of a query tile (the rung's)"),
       tile_side("bc", &TileShape::bc, 1024, "rows of a key tile (the rung's)"),
       tile_side("stages", &TileShape::stages, 8, "slots of the K/V ring (the rung's)"),
+      {"splits", Group::tile, range_type(0, 65536), "split_kv: CTAs that share the keys of a row; 0: as many as run at once (0)",
+       [](Options& options, const std::string& option, const std::string& text) {
+         options.tile.splits = static_cast<int>(parse_integer(option, text, 0, 65536));
+       }},
       {"gpu", Group::gpu, "NAME|FILE", "GPU to predict: a shipped description or a machine file (nvidia-h200)",
        [](Options& options, const std::string& option, const std::string& text) {
          if (text.empty()) throw Error(ErrorKind::usage, option + ": the value is empty; it takes a name or a file");
@@ -190,7 +195,19 @@ AttentionProblem ProblemOptions::problem() const {
   return p;
 }
 
-std::unique_ptr<Schedule> ProblemOptions::schedule() const { return make_schedule(algorithm, problem(), tile); }
+TileShape ProblemOptions::tile_for(const AttentionProblem& p) const {
+  TileShape result = tile;
+  if (algorithm != "split_kv")
+    result.splits = 1;
+  else if (result.splits == 0)
+    result.splits = automatic_splits(p, tile, machine());
+  return result;
+}
+
+std::unique_ptr<Schedule> ProblemOptions::schedule() const {
+  const AttentionProblem p = problem();
+  return make_schedule(algorithm, p, tile_for(p));
+}
 
 Machine ProblemOptions::machine() const { return load_machine(gpu); }
 
@@ -252,7 +269,7 @@ Sweep parse_sweep(const std::string& text) {
   static constexpr std::int64_t kMost = INT_MAX;
   static constexpr std::size_t kMostValues = 1000;
   const std::vector<std::string> names = {"batch",    "heads",    "kv-heads", "seqlen", "seqlen-q",
-                                          "seqlen-k", "head-dim", "br",       "bc",     "stages"};
+                                          "seqlen-k", "head-dim", "br",       "bc",     "stages", "splits"};
   const std::size_t equals = text.find('=');
   const auto form = [&] {
     return Error(ErrorKind::usage, "--sweep: '" + text +

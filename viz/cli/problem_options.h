@@ -30,7 +30,7 @@ struct ProblemOptions {
   std::vector<int> cu_seqlens_q, cu_seqlens_k;      // of keys: those of queries when not given
   std::string algorithm = "flash_v2";
   Pass pass = Pass::forward;
-  TileShape tile = {0, 0, 0};  // 0: the rung's own
+  TileShape tile = {0, 0, 0, false, 0};  // 0: the rung's own; splits: as many as run at once on the GPU
   std::string gpu = "nvidia-h200";
   Start start = Start::cold;
 
@@ -38,6 +38,8 @@ struct ProblemOptions {
   void set_mask(AttentionProblem& problem) const;
   /// Throws Error(usage) where options contradict each other or a size is out of range.
   AttentionProblem problem() const;
+  /// `tile` with the splits that the algorithm and the GPU give.
+  TileShape tile_for(const AttentionProblem& problem) const;
   std::unique_ptr<Schedule> schedule() const;
   /// A shipped description, or a file. Throws Error(usage), Error(input).
   Machine machine() const;

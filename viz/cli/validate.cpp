@@ -234,7 +234,7 @@ std::string json_report(const Recording& recording, const Machine& machine, cons
         {"algorithm", row.recorded->algorithm},
         {"pass", name_of(row.recorded->problem.pass)},
         {"problem", problem_to_json(row.recorded->problem)},
-        {"tile", {{"br", row.recorded->tile.br}, {"bc", row.recorded->tile.bc}, {"stages", row.recorded->tile.stages}}},
+        {"tile", tile_to_json(row.recorded->tile)},
         {"start", name_of(row.recorded->start)}};
     if (!row.refusal.empty()) object["not_predicted"] = row.refusal;
     for (const Compared& c : row.quantities) object[c.quantity] = quantity_json(c);

@@ -34,9 +34,10 @@ TileState state_of(const TouchIndex& index, int cell, Picoseconds t) {
 TileMap map_of(const StageTrace& trace, std::size_t g, int head, Picoseconds t) {
   const TileGrid& grid = trace.grids()[g];
   const TouchIndex& touches = trace.touches(g);
-  TileMap map{grid.tensor, grid.down, grid.across, {}};
-  map.cells.reserve(static_cast<std::size_t>(grid.down) * grid.across);
-  for (int row = 0; row < grid.down; ++row)
+  const int down = grid.down * grid.parts;  // of a split's tensor, all splits, one below the other
+  TileMap map{grid.tensor, down, grid.across, {}};
+  map.cells.reserve(static_cast<std::size_t>(down) * grid.across);
+  for (int row = 0; row < down; ++row)
     for (int col = 0; col < grid.across; ++col) {
       const int cell = grid.cell(head, row, col);
       TileCell view;
@@ -95,6 +96,7 @@ std::string doing(const StageTrace& trace, const OpSpan& span) {
     case Op::d_scores: return score_name("dS", op) + " = P ∘ (dP − D)";
     case Op::gradient_sum:
       return op.tensor == Tensor::dV ? "dV += Pᵀ·dO" : op.tensor == Tensor::dK ? "dK += dSᵀ·Q" : "dQ += dS·K";
+    case Op::combine: return "m, l, acc = O and LSE of all splits, weighted";
     case Op::barrier: return span.reason == Reason::launch ? "CTA starts" : "barrier";
     case Op::wait: return "wait for what was started";
   }
@@ -202,6 +204,7 @@ class CtaFollower {
         if (op.tensor == Tensor::dK) use({Tensor::dS, Tensor::Q}, current);
         if (op.tensor == Tensor::dQ) use({Tensor::dS, Tensor::K}, current);
         break;
+      case Op::combine: use({Tensor::O_split, Tensor::LSE_split}, current); break;
     }
   }
 
@@ -267,8 +270,9 @@ int followed_head(const StageTrace& trace, Picoseconds t) {
   return oldest ? trace.head_of(*oldest) : ended ? trace.head_of(*ended) : 0;
 }
 
-int map_head(const AttentionProblem& problem, Tensor tensor, int head) {
-  if (!is_by_key(tensor)) return head;
+/// The head of `grid` that a map for query head `head` begins with.
+int map_head(const AttentionProblem& problem, const TileGrid& grid, int head) {
+  if (!is_by_key(grid.tensor)) return head * grid.parts;
   return head / problem.heads * problem.kv_heads + kv_head_of(head % problem.heads, problem.heads, problem.kv_heads);
 }
 
@@ -276,9 +280,10 @@ TileInFlight in_flight(const StageTrace& trace, const OpSpan& span, int drawn_he
   const TileGrid& grid = grid_of(trace, span.op.tensor);
   TileInFlight tile;
   tile.tensor = span.op.tensor;
-  tile.row = span.op.row / grid.tile_rows;
+  const int first = map_head(trace.schedule().problem(), grid, drawn_head);  // of the heads that the map shows
+  tile.row = span.op.row / grid.tile_rows + std::max(0, span.op.head - first) * grid.down;
   tile.col = span.op.col / grid.tile_cols;
-  tile.drawn_head = span.op.head == map_head(trace.schedule().problem(), span.op.tensor, drawn_head);
+  tile.drawn_head = span.op.head < first + grid.parts && first < span.op.head + span.op.heads;
   tile.sm = span.sm;
   tile.slot = span.slot;
   tile.store = span.op.op == Op::store;
@@ -326,7 +331,7 @@ Scene make_scene(const StageTrace& trace, Picoseconds t, int num_sms) {
   scene.head = followed_head(trace, t);
   const AttentionProblem& problem = trace.schedule().problem();
   for (std::size_t g = 0; g < trace.grids().size(); ++g)
-    scene.maps.push_back(map_of(trace, g, map_head(problem, trace.grids()[g].tensor, scene.head), t));
+    scene.maps.push_back(map_of(trace, g, map_head(problem, trace.grids()[g], scene.head), t));
   if (trace.scores_stay_on_chip()) scene.score_visits = score_visits_of(trace, scene.head, t);
 
   const auto num_slots = static_cast<std::size_t>(trace.machine().num_sms.value);

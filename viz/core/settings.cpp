@@ -26,6 +26,7 @@ Settings clamp(Settings settings) {
   settings.tile.br = clamp_to(kTileRange, settings.tile.br);
   settings.tile.bc = clamp_to(kTileRange, settings.tile.bc);
   settings.tile.stages = std::clamp(settings.tile.stages, 1, 8);
+  settings.tile.splits = clamp_to(kSplitsRange, settings.tile.splits);
   settings.stage_seqlen = clamp_to(kStageSeqlenRange, settings.stage_seqlen);
   const Settings defaults;
   for (std::size_t which = 0; which < settings.algorithms.size(); ++which) {

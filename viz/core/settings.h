@@ -27,7 +27,8 @@ struct IntRange {
 };
 inline constexpr IntRange kSeqlenRange = {1, 65536};
 inline constexpr IntRange kHeadDimRange = {8, 256};
-inline constexpr IntRange kTileRange = {8, 256};
+inline constexpr IntRange kTileRange = {1, 256};
+inline constexpr IntRange kSplitsRange = {1, 256};
 inline constexpr IntRange kHeadsRange = {1, 128};
 inline constexpr IntRange kBatchRange = {1, 64};
 inline constexpr IntRange kStageSeqlenRange = {64, 4096};

@@ -25,11 +25,13 @@ std::vector<std::string> names_of(Tensor tensor) {
 bool is_about_a_gradient(Op op) { return op == Op::clear_gradient || op == Op::gradient_sum; }
 
 bool reports(const std::string& line, const TileOp& op) {
+  if (op.op == Op::wait) return contains(line, "wait_for_copies<");
   if (op.op != Op::load && op.op != Op::store)
     return contains(line, "log.compute(Op::" + std::string(name_of(op.op)) + ",") &&
            (!is_about_a_gradient(op.op) || contains(line, "Tensor::" + std::string(name_of(op.tensor)) + ")"));
   const std::string verb = op.op == Op::load ? "load" : "store";
-  if (!contains(line, "log." + verb + "(") && !(contains(line, verb + "_tile(") && contains(line, "log)")))
+  const bool starts = op.op == Op::load && contains(line, "start_");  // loads that do not wait
+  if (!starts && !contains(line, "log." + verb + "(") && !(contains(line, verb + "_tile(") && contains(line, "log)")))
     return false;
   const auto names = names_of(op.tensor);
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return contains(line, name); });
@@ -51,7 +53,7 @@ int kernel_line(const SourceFile& file, const std::string& kernel) {
   for (int n = 0; n < size; ++n) {
     if (!contains(file.lines[static_cast<std::size_t>(n)], "__global__")) continue;
     for (int k = n; k < std::min(size, n + 3); ++k)
-      if (contains(file.lines[static_cast<std::size_t>(k)], kernel + "(KernelParams")) return n;
+      if (contains(file.lines[static_cast<std::size_t>(k)], kernel + "(")) return n;
   }
   return -1;
 }

@@ -20,9 +20,9 @@ bool moves(const TileOp& op) { return op.op == Op::load || op.op == Op::store; }
 template <class F>
 void for_each_cell(const TileGrid& grid, const TileOp& op, F f) {
   if (op.rows == 0 || op.cols == 0) return;
-  for (int r = op.row / grid.tile_rows; r <= (op.row + op.rows - 1) / grid.tile_rows; ++r)
-    for (int c = op.col / grid.tile_cols; c <= (op.col + op.cols - 1) / grid.tile_cols; ++c)
-      f(grid.cell(op.head, r, c));
+  for (int head = op.head; head < op.head + op.heads; ++head)
+    for (int r = op.row / grid.tile_rows; r <= (op.row + op.rows - 1) / grid.tile_rows; ++r)
+      for (int c = op.col / grid.tile_cols; c <= (op.col + op.cols - 1) / grid.tile_cols; ++c) f(grid.cell(head, r, c));
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ void StageTrace::make_grids() {
   const AttentionProblem& problem = m_schedule->problem();
   const TileShape& tile = m_schedule->tile();
   for (Tensor tensor : m_schedule->tensors()) {
-    const TensorShape shape = shape_of(tensor, problem);
+    const TensorShape shape = shape_of(tensor, problem, tile);
     TileGrid grid;
     grid.tensor = tensor;
     grid.tile_rows = is_by_key(tensor) ? tile.bc : tile.br;
@@ -96,6 +96,7 @@ void StageTrace::make_grids() {
     grid.down = num_tiles(shape.rows, grid.tile_rows);
     grid.across = num_tiles(shape.cols, grid.tile_cols);
     grid.heads = shape.heads;
+    grid.parts = is_split(tensor) ? tile.splits : 1;
     m_grids.push_back(grid);
   }
   const auto& tensors = m_schedule->tensors();
@@ -151,15 +152,13 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& before, const std::vect
       if (!moves(span.op)) continue;
       Moved& moved = m_moved_by[n];
       const BlockMap::Region region = blocks.region_of(span.op);
-      const std::int64_t fill_bytes = span.op.fill_bytes / std::max(1, region.down * region.across);
-      for (int r = 0; r < region.down; ++r)
-        for (int c = 0; c < region.across; ++c) {
-          const std::int64_t block = region.first + r * region.row_step + c;
-          const std::int64_t bytes = blocks.bytes_of(span.op.tensor, block);
-          moved.hbm_read += span.op.op == Op::load ? cache.read(block, bytes, span.sm % partitions).miss_bytes
-                                                   : cache.write(block, bytes, fill_bytes).miss_bytes;
-          for (const L2Cache::Eviction& eviction : cache.evictions()) moved.hbm_write += eviction.bytes;
-        }
+      const std::int64_t fill_bytes = span.op.fill_bytes / std::max(1, region.size());
+      region.for_each(0, [&](std::int64_t block) {
+        const std::int64_t bytes = blocks.bytes_of(span.op.tensor, block);
+        moved.hbm_read += span.op.op == Op::load ? cache.read(block, bytes, span.sm % partitions).miss_bytes
+                                                 : cache.write(block, bytes, fill_bytes).miss_bytes;
+        for (const L2Cache::Eviction& eviction : cache.evictions()) moved.hbm_write += eviction.bytes;
+      });
       (span.op.op == Op::load ? moved.sm_read : moved.sm_write) = span.op.bytes;
       const auto grid =
           std::find_if(m_grids.begin(), m_grids.end(), [&](const TileGrid& g) { return g.tensor == span.op.tensor; });
@@ -168,6 +167,8 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& before, const std::vect
       for_each_cell(*grid, span.op, [&](int cell) {
         // A cell may be several blocks, one below the other: its first stands for it.
         TileOp corner = span.op;
+        corner.head = cell / grid->across / grid->down;
+        corner.heads = 1;
         corner.row = cell / grid->across % grid->down * grid->tile_rows;
         corner.col = cell % grid->across * grid->tile_cols;
         corner.rows = corner.cols = 1;
@@ -212,7 +213,8 @@ void StageTrace::index_touches() {
       scores_began = span.begin;
       scored = true;
     } else if (scored && (span.op.op == Op::weighted_sum || span.op.op == Op::gradient_sum)) {
-      visits.push_back({m_score_grid.cell(span.op.head, span.op.i, span.op.j), {scores_began, span.end, false}});
+      for (int head = span.op.head; head < span.op.head + span.op.heads; ++head)
+        visits.push_back({m_score_grid.cell(head, span.op.i, span.op.j), {scores_began, span.end, false}});
     }
   }
   for (std::size_t g = 0; g < m_grids.size(); ++g) m_touches.emplace_back(m_grids[g].cells(), std::move(touches[g]));
@@ -308,7 +310,7 @@ std::vector<const OpSpan*> StageTrace::moving_at(const OpSpan& now, Picoseconds 
 }
 
 int StageTrace::head_of(const OpSpan& span) const {
-  return static_cast<int>(span.cta / m_schedule->kernels()[static_cast<std::size_t>(span.kernel)].ctas_per_head);
+  return m_schedule->first_head(span.kernel, span.cta);
 }
 
 Moved StageTrace::moved_until(Picoseconds t) const {

@@ -25,6 +25,7 @@ struct TileGrid {
   int tile_rows = 1, tile_cols = 1;  // elements of a whole tile
   int down = 0, across = 0;          // tiles of one head
   int heads = 0;
+  int parts = 1;  // split_kv: neighbouring heads of this tensor that belong to one query head, one a split
   int cell(int head, int row, int col) const { return (head * down + row) * across + col; }
   int cells() const { return heads * down * across; }
 };
@@ -87,6 +88,7 @@ class StageTrace {
   const OpSpan* span_at(const SlotTrack& track, Picoseconds t) const;
   /// All spans of the CTA that `span` belongs to, as a range of spans().
   std::pair<const OpSpan*, const OpSpan*> cta_of(const OpSpan& span) const;
+  /// The first query head that the span's CTA works for.
   int head_of(const OpSpan& span) const;
   /// What moves at time t for the CTA that does `now`: that, if it is a move, and loads that it started earlier.
   std::vector<const OpSpan*> moving_at(const OpSpan& now, Picoseconds t) const;

@@ -37,6 +37,10 @@ std::string per_tile_text(Tensor tensor, const Schedule& schedule, std::int64_t 
   const std::int64_t tr = num_tiles(p.seqlen_q, schedule.tile().br), tc = num_tiles(p.seqlen_k, schedule.tile().bc);
   if (p.pass == Pass::backward) return "";  // kernels with Q outside and with K outside both read it
   const bool is_query = tensor == Tensor::Q;
+  if (has(schedule, Tensor::O_split)) {  // a CTA has a split of the keys, and the heads of a group together
+    if (is_query && read == schedule.tile().splits * size && read > size) return ", once for each split";
+    return "";
+  }
   const std::int64_t tiles = is_query ? tc : tr;
   const std::int64_t group = is_query ? 1 : p.heads / p.kv_heads;
   const std::string owner = is_query ? "key tile (Tc = " + grouped(tc) : "query tile (Tr = " + grouped(tr);
@@ -57,6 +61,7 @@ const std::vector<TensorGroup>& tensor_groups() {
       {"O", {Tensor::O}},
       {"running m and l", {Tensor::M, Tensor::L}},
       {"LSE", {Tensor::LSE}},
+      {"O and LSE of each split", {Tensor::O_split, Tensor::LSE_split}},
       {"dP and dS", {Tensor::dP, Tensor::dS}},
       {"dO", {Tensor::dO}},
       {"dQ", {Tensor::dQ}},
@@ -81,7 +86,7 @@ GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const P
     result.sm.write += sm.write;
     result.hbm.read += hbm.read;
     result.hbm.write += hbm.write;
-    size = shape_of(tensor, schedule.problem()).bytes();
+    size = shape_of(tensor, schedule.problem(), schedule.tile()).bytes();
     const bool is_input = tensor == Tensor::Q || tensor == Tensor::K || tensor == Tensor::V;
     passes.push_back(
         size == 0 ? "empty" : passes_text(size, sm) + (is_input ? per_tile_text(tensor, schedule, size, sm.read) : ""));
@@ -91,7 +96,7 @@ GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const P
     return result;
   }
 
-  const TensorShape shape = shape_of(present.front(), schedule.problem());
+  const TensorShape shape = shape_of(present.front(), schedule.problem(), schedule.tile());
   const std::string product = grouped(shape.heads) + " × " + grouped(shape.rows) + " × " + grouped(shape.cols) + " × " +
                               std::to_string(shape.element_bytes) + " B = " + grouped(size) + " B";
   const bool alike = std::all_of(passes.begin(), passes.end(), [&](const std::string& p) { return p == passes[0]; });

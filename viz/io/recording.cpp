@@ -99,6 +99,7 @@ RecordingRow row_from_json(const Json& object, const std::string& place) {
     return static_cast<int>(integer_member(tile, key, 1, hi, place + ".tile"));
   };
   row.tile = {side("br", 1024), side("bc", 1024), side("stages", 8)};
+  if (tile.contains("splits")) row.tile.splits = side("splits", 65536);
   if (tile.contains("kv_order")) {
     const std::string order = string_member(tile, "kv_order", place + ".tile");
     if (order != "forward" && order != "backward")
@@ -140,7 +141,8 @@ AttentionProblem canonical(AttentionProblem p) {
 }
 
 bool same_run(const RecordingRow& row, const AttentionProblem& problem, const std::string& algorithm,
-              const TileShape& tile, Start start) {
+              TileShape tile, Start start) {
+  if (algorithm != "split_kv") tile.splits = row.tile.splits;  // nobody else has any
   return row.algorithm == algorithm && row.tile == tile && row.start == start &&
          canonical(row.problem) == canonical(problem);
 }

@@ -92,6 +92,11 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
   in_two_columns(
       ui, [&] { number(ui, "tile rows Br", s.tile.br, kTileRange, 8, false, true); },
       [&] { number(ui, "keys Bc", s.tile.bc, kTileRange, 8, false, true); });
+  // Decode: few rows over a long cache, which is why these two belong together.
+  if (s.algorithms[0] == "split_kv" || s.algorithms[1] == "split_kv")
+    in_two_columns(
+        ui, [&] { number(ui, "splits", s.tile.splits, kSplitsRange, 1, true, true); },
+        [&] { number(ui, "query rows", p.seqlen_q, {1, p.seqlen_k}, 1, true, true); });
   in_two_columns(
       ui,
       [&] {

@@ -203,8 +203,8 @@ class StageDrawing {
   }
 
   float height_of(const TileMap& map) const {
-    return m_layout.height * static_cast<float>(map.down) /
-           static_cast<float>(std::max(m_trace.score_grid().down, m_trace.score_grid().across));
+    const int tallest = std::max(m_trace.score_grid().down, m_trace.score_grid().across);
+    return m_layout.height * std::min(1.0f, static_cast<float>(map.down) / static_cast<float>(tallest));
   }
 
   /// S where it would stand if it were stored: an empty frame, in which the tiles that SMs work on pass by.

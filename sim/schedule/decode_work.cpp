@@ -1,0 +1,125 @@
+#include "sim/schedule/decode_work.h"
+
+#include <algorithm>
+
+#include "sim/schedule/decode_rung.h"
+#include "sim/schedule/mma_work.h"
+
+namespace flashscope {
+namespace {
+
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+// Wavefronts of one shared-memory instruction of a warp, 128 bytes each.
+constexpr int kVectors = 4;    // 16 bytes on each of 32 lanes
+constexpr int kBroadcast = 1;  // the same 16 bytes for all lanes
+
+/// What is the same for both kinds of units.
+struct Shape {
+  explicit Shape(const Schedule& schedule, const TileOp& op)
+      : br(schedule.tile().br),
+        bc(schedule.tile().bc),
+        width(fma_width(schedule.problem().head_dim)),
+        rows(op.heads * br) {}
+  int br, bc, width;
+  int rows;  // of the query tile, those of all heads
+};
+
+/// Sixteen rows; each warp has its own keys, sixteen at a time.
+WarpWork tensor_core_work(const Shape& s, const TileOp& op) {
+  const int sixteens = ceil_div(s.bc, 16 * kDecodeWarps);          // of keys a warp
+  const int rows = 2, keys = 4 * sixteens, columns = s.width / 4;  // of a thread
+  switch (op.op) {
+    case Op::scores: return mma_transposed_work({1, 2 * sixteens}, s.width, 2);
+    case Op::mask: return mask_work(rows, keys);
+    case Op::online_softmax: {
+      WarpWork work;  // maxima over four lanes, then a subtraction, a multiplication and an exponential a score
+      work.then({.instructions = 2 * rows, .clocks = 3 * rows, .alu = rows, .wavefronts = rows, .waits = 1}, 2);
+      const int n = rows * (5 * keys + columns + 12);
+      return work.then({.instructions = n,
+                        .clocks = n * 7 / 5,
+                        .fma = rows * (3 * keys + columns + 2),
+                        .alu = rows * (keys + 4),
+                        .mufu = rows * (keys + 1),
+                        .waits = 1});
+    }
+    case Op::weighted_sum: return mma_work({1, s.width / 8}, 16 * sixteens, AFrom::registers, 2);
+    case Op::clear_state: return arithmetic_work(rows * columns);
+    // The warps' O are added up, one warp after the other: each multiplies, reads and writes all rows.
+    case Op::normalize: return arithmetic_work(2 * rows * columns * kDecodeWarps).then(stage_work(rows, columns));
+    case Op::log_sum_exp: return row_end_work(rows);
+    default: return {};
+  }
+}
+
+/// Each warp has four rows and all keys, a key a lane; warps without rows rest.
+WarpWork fma_unit_work(const Shape& s, const TileOp& op) {
+  constexpr int kRows = kDecodeRows / kDecodeWarps;
+  const int keys = ceil_div(s.bc, kWarpSize), columns = std::max(1, s.width / kWarpSize);  // of a lane
+  const int vectors = ceil_div(columns, 4);
+  const auto share = [&](int n) { return ceil_div(n * std::min(s.rows, kDecodeRows), kDecodeRows); };  // of all warps
+  switch (op.op) {
+    case Op::scores:  // a step: four columns
+      return WarpWork().then({.instructions = keys + kRows + 4 * kRows * keys + 3,
+                              .clocks = keys + kRows + 4 * kRows * keys + 8,
+                              .fma = 4 * kRows * keys,
+                              .wavefronts = kVectors * keys + kBroadcast * kRows,
+                              .waits = 1},
+                             share(s.width / 4));
+    case Op::mask: return mask_work(kRows, keys);
+    case Op::online_softmax:
+      return online_softmax_work(kRows, keys, columns);
+    case Op::weighted_sum:  // a step: four keys
+      return WarpWork().then({.instructions = 4 * vectors + kRows + 4 * kRows * columns + 3,
+                              .clocks = 4 * vectors + kRows + 4 * kRows * columns + 8,
+                              .fma = 4 * kRows * columns,
+                              .wavefronts = 4 * std::min(kVectors, columns) * vectors + kBroadcast * kRows,
+                              .waits = 1},
+                             share(ceil_div(s.bc, 4)));
+    case Op::clear_state: return arithmetic_work(kRows * columns);
+    case Op::normalize: return arithmetic_work(kRows * columns).then(stage_work(kRows, columns));
+    case Op::log_sum_exp: return row_end_work(kRows);
+    default: return {};
+  }
+}
+
+}  // namespace
+
+WarpWork split_kv_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy) {
+  const Shape shape(schedule, op);
+  const bool tensor_cores = decode_on_tensor_cores(element_bytes(schedule.problem().dtype));
+  switch (op.op) {
+    case Op::load: {
+      WarpWork work;
+      for (int head = 0; head < op.heads; ++head) work.then(op.starts ? start_copy_work(copy) : copy_in_work(copy));
+      return work.then(zero_rest_work(copy, op.tensor == Tensor::Q ? kDecodeRows : shape.bc, shape.width));
+    }
+    case Op::store: return copy_out_work(copy);
+    default: return tensor_cores ? tensor_core_work(shape, op) : fma_unit_work(shape, op);
+  }
+}
+
+WarpWork combine_work(const Schedule& schedule, const TileOp& op) {
+  const int splits = schedule.tile().splits, head_dim = schedule.problem().head_dim;
+  switch (op.op) {
+    case Op::load: {
+      // LSE: a split a thread; then maximum and weights. O: each warp has every fourth split, eight in flight.
+      const bool is_statistic = op.tensor == Tensor::LSE_split;
+      const int n = op.rows * (is_statistic ? ceil_div(splits, kDecodeThreads)
+                                            : ceil_div(splits, kDecodeWarps) * ceil_div(head_dim, 4 * kWarpSize));
+      WarpWork work;
+      work.round_trips = std::max(1, is_statistic ? n : ceil_div(n, 8));
+      return work.then({.instructions = 12, .clocks = 24, .alu = 6, .wavefronts = is_statistic ? 1 : 0}, n);
+    }
+    case Op::combine: {
+      const int n = op.rows * ceil_div(splits, kDecodeWarps) * ceil_div(head_dim, kWarpSize);
+      return arithmetic_work(std::min(n, 1 << 20)).then(row_end_work(op.rows));
+    }
+    case Op::normalize: return arithmetic_work(op.rows * ceil_div(head_dim, kDecodeThreads)).then(row_end_work(op.rows));
+    case Op::log_sum_exp: return row_end_work(op.rows);
+    case Op::store: return WarpWork().then({.instructions = 20, .clocks = 60, .alu = 10}, op.rows);
+    default: return {};
+  }
+}
+
+}  // namespace flashscope
