@@ -219,8 +219,7 @@ __device__ __forceinline__ void start_load(T* smem, const GlobalTile<T>& t, Obse
   const int rows = t.num_rows();
   if (t.num_cols() == kCols && (kWholeRows || t.row_elements % kChunk == 0)) {
     constexpr int kRowsAtOnce = kMmaThreads / S::kChunks;
-    const int thread = opaque(threadIdx.x);  // else what follows is kept in registers from one load to the next
-    const int row = thread / S::kChunks, c = thread % S::kChunks;
+    const int row = threadIdx.x / S::kChunks, c = threadIdx.x % S::kChunks;
     const int pitch = kWholeRows ? kCols : t.row_elements;
     const T* from = source + row * pitch + c * kChunk;
 #pragma unroll

@@ -36,13 +36,13 @@ struct MmaTile {
 template <class T, class Tile>
 __device__ __forceinline__ void weighted_sum(Accumulator (&acc_o)[Tile::kM][Tile::kD],
                                              const Accumulator (&acc_s)[Tile::kM][Tile::kN], unsigned lane_of_v) {
-  FragmentA weights[Tile::kN / 2][Tile::kM];  // half the registers of acc_s
 #pragma unroll
-  for (int n = 0; n < Tile::kN; n += 2)
+  for (int n = 0; n < Tile::kN; n += 2) {  // 16 keys at a time
+    FragmentA weights[Tile::kM];
 #pragma unroll
-    for (int m = 0; m < Tile::kM; ++m) weights[n / 2][m] = as_a<T>(acc_s[m][n], acc_s[m][n + 1]);
-#pragma unroll
-  for (int n = 0; n < Tile::kN; n += 2) add_product<T>(acc_o, weights[n / 2], lane_of_v, 8 * n);  // 16 keys at a time
+    for (int m = 0; m < Tile::kM; ++m) weights[m] = as_a<T>(acc_s[m][n], acc_s[m][n + 1]);
+    add_product<T>(acc_o, weights, lane_of_v, 8 * n);
+  }
 }
 
 /// Scores are left unscaled: exp2((s - max) · c) with c = |softmax_scale| · log2 e is one multiply-add and one
