@@ -27,7 +27,7 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
   const AttentionProblem& p = schedule.problem();
   const std::string name = schedule.algorithm();
   if (algorithm_named(name, p.pass).rung.empty())
-    return name + ": no kernel is built for the " + name_of(p.pass) + " pass; " + names_of_rungs(p.pass) + " have one";
+    return name + ": no kernel is built for the " + name_of(p.pass) + " pass; those of " + names_of_rungs(p.pass) + " are";
   const bool on_tensor_cores = schedule.kernels().front().matrix_unit == MatrixUnit::tensor;
   if (p.dtype != DType::fp16 && p.dtype != DType::bf16 && (p.dtype != DType::fp32 || on_tensor_cores))
     return name + ": no kernel is built for " + name_of(p.dtype) + "; " + (on_tensor_cores ? "" : "fp32, ") +

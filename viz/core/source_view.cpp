@@ -31,7 +31,7 @@ bool reports(const std::string& line, const TileOp& op) {
            (!is_about_a_gradient(op.op) || contains(line, "Tensor::" + std::string(name_of(op.tensor)) + ")"));
   const std::string verb = op.op == Op::load ? "load" : "store";
   const bool starts = op.op == Op::load && contains(line, "start_");  // loads that do not wait
-  if (!starts && !contains(line, "log." + verb + "(") && !(contains(line, verb + "_tile(") && contains(line, "log)")))
+  if (!starts && !contains(line, "log." + verb + "(") && !(contains(line, verb + "_") && contains(line, "log)")))
     return false;
   const auto names = names_of(op.tensor);
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return contains(line, name); });
@@ -58,6 +58,21 @@ int kernel_line(const SourceFile& file, const std::string& kernel) {
   return -1;
 }
 
+/// False when there is no such file.
+bool append_source(const std::string& name, SourceFile& file) {
+  for (const EmbeddedFile& embedded : embedded_kernel_sources()) {
+    if (embedded.name != name) continue;
+    std::size_t at = 0;
+    while (at < embedded.content.size()) {
+      const std::size_t end = std::min(embedded.content.find('\n', at), embedded.content.size());
+      file.lines.emplace_back(embedded.content.substr(at, end - at));
+      at = end + 1;
+    }
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 SourceFile source_of(const std::string& algorithm, Pass pass) {
@@ -66,16 +81,15 @@ SourceFile source_of(const std::string& algorithm, Pass pass) {
   for (const Algorithm& a : algorithms(pass))
     if (a.name == algorithm) rung = a.rung;
   const std::string name = rung + "_" + algorithm + (pass == Pass::backward ? "_backward.cu" : ".cu");
-  for (const EmbeddedFile& embedded : embedded_kernel_sources()) {
-    if (embedded.name != name) continue;
-    file.name = name;
-    std::size_t at = 0;
-    while (at < embedded.content.size()) {
-      const std::size_t end = std::min(embedded.content.find('\n', at), embedded.content.size());
-      file.lines.emplace_back(embedded.content.substr(at, end - at));
-      at = end + 1;
+  if (!append_source(name, file)) return file;
+  file.name = name;
+  // A kernel that two rungs share stands in a header: below the rung that includes it.
+  for (const std::string shared : {"row_softmax.cuh"})
+    if (std::any_of(file.lines.begin(), file.lines.end(),
+                    [&](const std::string& line) { return contains(line, "#include") && contains(line, shared); })) {
+      file.lines.insert(file.lines.end(), {"", "// ---- " + shared + " " + std::string(80, '-'), ""});
+      append_source(shared, file);
     }
-  }
   return file;
 }
 

@@ -12,7 +12,7 @@ struct EmbeddedFile {
 
 std::span<const EmbeddedFile> embedded_machines();    // sim/machine/*.json
 std::span<const EmbeddedFile> embedded_recordings();  // kernels/recordings/*.json
-std::span<const EmbeddedFile> embedded_kernel_sources();  // kernels/*/NN_*.cu: to be read, not compiled
+std::span<const EmbeddedFile> embedded_kernel_sources();  // the rungs, and what two of them share: to be read, not compiled
 std::span<const EmbeddedFile> embedded_lessons();     // lessons/*: texts, tensors, pictures
 
 }  // namespace flashscope
