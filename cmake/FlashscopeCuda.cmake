@@ -6,7 +6,7 @@ if(NOT FLASHSCOPE_CUDA STREQUAL "OFF")
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     # 75, 80: portable rungs as machine code; 90a: Hopper; PTX of 80 for everything newer.
-    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
       set(CMAKE_CUDA_ARCHITECTURES "75-real;80;90a-real")
     endif()
     enable_language(CUDA)

@@ -30,14 +30,15 @@ test_all() {
 # Cases of thousands of problems or CTAs: they meet no code that the others do not, and take hours in a sanitizer.
 kTooManyForSanitizers="*random*,*more heads*,*hundred*,*long rows*,*large*,*reference of the gradients*"
 sanitize() {
-  local rc=0 tool tests
+  local rc=0 tool tests job jobs=()
   for tool in memcheck racecheck initcheck synccheck; do  # side by side: each takes a core and little of the GPU
     for tests in cases_test backward_test; do
       timeout "${SANITIZE_S:-300}" compute-sanitizer --tool $tool --error-exitcode 9 build/cuda/bin/test_gpu --source-file="*$tests*" --test-case-exclude="$kTooManyForSanitizers" >"$out/${tool}_$tests.log" 2>&1 &
+      jobs+=($!)
     done
   done
-  for tool in 1 2 3 4 5 6 7 8; do
-    wait -n || rc=1
+  for job in "${jobs[@]}"; do
+    wait "$job" || rc=1
   done
   for tool in memcheck racecheck initcheck synccheck; do
     for tests in cases_test backward_test; do

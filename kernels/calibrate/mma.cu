@@ -3,6 +3,8 @@
 // wgmma does: a kernel made of them cannot be held to the datasheet's peak.
 #include <cuda_fp16.h>
 
+#include <string_view>
+
 #include "kernels/calibrate/rig.h"
 
 namespace flashscope::kernels {
@@ -103,6 +105,8 @@ __global__ void __launch_bounds__(kThreads) multiply(CtaTicks* ticks) {
   }
 }
 
+constexpr const char* kMmaField = "mma_flops_per_clk";
+
 template <Element kElement>
 void add_rate(Rig& rig, const char* name, const char* field) {
   constexpr const char* kGroup = "tensor cores, mma.sync";
@@ -119,8 +123,10 @@ void add_rate(Rig& rig, const char* name, const char* field) {
   for (double clocks : samples.clocks) rates.push_back(kFlops / clocks);
   Reading reading = summarise(kGroup, name, "FLOP/clk/SM", rates,
                               "four chains of products a warp, 16 warps an SM, operands in registers");
-  // Hopper and its server successors reach their full rate by other instructions: wgmma.cu fills Hopper's fields.
-  if (rig.capability() < 90 || rig.capability() >= 120) reading.field = field;
+  // Hopper and its server successors reach their full rate by other instructions: wgmma.cu fills Hopper's fields, and
+  // only the rate of these instructions themselves comes from here.
+  const bool reaches_peak = rig.capability() < 90 || rig.capability() >= 120;
+  if (reaches_peak || std::string_view(field) == kMmaField) reading.field = field;
   rig.add(reading);
 }
 
@@ -128,7 +134,7 @@ void add_rate(Rig& rig, const char* name, const char* field) {
 
 void measure_mma(Rig& rig) {
   add_rate<Element::fp16>(rig, "fp16", "tensor_fp16_flops_per_clk");
-  add_rate<Element::bf16>(rig, "bf16", "");
+  add_rate<Element::bf16>(rig, "bf16", kMmaField);
   add_rate<Element::tf32>(rig, "tf32", "");
   add_rate<Element::e4m3>(rig, "fp8 (e4m3)", "tensor_fp8_flops_per_clk");
 }

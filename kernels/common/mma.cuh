@@ -218,7 +218,8 @@ __device__ __forceinline__ void start_load(T* smem, const GlobalTile<T>& t, Obse
   const T* const source = t.base + t.first();
   const int rows = t.num_rows();
   if (t.num_cols() == kCols && (kWholeRows || t.row_elements % kChunk == 0)) {
-    constexpr int kRowsAtOnce = kMmaThreads / S::kChunks;
+    constexpr int kRowsAtOnce = kMmaThreads / S::kChunks;  // of a CTA with kMmaThreads threads
+    static_assert(kRows % kRowsAtOnce == 0);
     const int row = threadIdx.x / S::kChunks, c = threadIdx.x % S::kChunks;
     const int pitch = kWholeRows ? kCols : t.row_elements;
     const T* from = source + row * pitch + c * kChunk;

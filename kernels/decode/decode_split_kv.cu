@@ -19,6 +19,8 @@
 namespace flashscope::kernels {
 namespace {
 
+static_assert(kDecodeThreads == kMmaThreads);  // as start_load() takes them
+
 /// e^x by one instruction of the special function unit.
 [[maybe_unused]] __device__ __forceinline__ float exp_fast(float x) { return exp2_of(x * 1.44269504f); }
 

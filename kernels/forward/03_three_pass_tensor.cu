@@ -5,6 +5,8 @@
 // Over rung 02 (three_pass) this adds mma.sync and cp.async (mma.cuh). It is the fair baseline: what standard attention
 // costs when its products are fast. They then take less time than S and P take to travel, so this rung shows best what
 // tiling saves. Pass 2 is rung 02's.
+//
+// What it still leaves undone: pass 2 takes one row at a time with the whole CTA, and the products stop for each barrier.
 #include "kernels/common/mma.cuh"
 #include "kernels/common/row_softmax.cuh"
 #include "kernels/forward/rungs.h"
@@ -14,7 +16,7 @@
 namespace flashscope::kernels {
 namespace {
 
-/// Pass 1: S = softmax_scale · Q Kᵀ, masked, in the storage dtype. One CTA a tile of S, one warp 32 rows of it.
+/// Pass 1: S = softmax_scale · Q Kᵀ, masked, in the storage dtype. One CTA a tile of S, one warp a quarter of its rows.
 template <class T, int kWidth, class Observer>
 __global__ void __maxnreg__(bound<Observer>(kScoresTensorRegisters))
     three_pass_tensor_scores(KernelParams p, Observer log) {
@@ -78,6 +80,7 @@ __global__ void __maxnreg__(bound<Observer>(weighted_sum_tensor_registers(kWidth
 #if __CUDA_ARCH__ >= 800
   constexpr int kBlockM = mma_block_m(kWidth), kBlockN = kThreePassTensorKeys;
   constexpr int kStage = three_pass_tensor_stage(kBlockM, kBlockN, kWidth);  // elements
+  static_assert(kThreePassTensorStages == 2);                                // one under way, one in use
   constexpr int kWarpRows = kBlockM / kMmaWarps, kM = kWarpRows / 16, kN = kWidth / 8;
   extern __shared__ __align__(kSmemAlignment) unsigned char shared_bytes[];
   T* const smem = reinterpret_cast<T*>(shared_bytes);

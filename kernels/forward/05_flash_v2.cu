@@ -16,7 +16,8 @@ namespace flashscope::kernels {
 namespace {
 
 template <class T, int kWidth, class Observer>
-__global__ void __maxnreg__(bound<Observer>(flash_v2_registers(kWidth, std::is_same_v<T, __nv_bfloat16>))) flash_v2(KernelParams p, Observer log) {
+__global__ void __maxnreg__(bound<Observer>(flash_v2_registers(kWidth, std::is_same_v<T, __nv_bfloat16>)))
+    flash_v2(KernelParams p, Observer log) {
   using Tile = FmaTile<kWidth>;
   constexpr int kBlockM = Tile::kBlockM, kBlockN = Tile::kBlockN, kPitch = Tile::kPitch, kSPitch = Tile::kScoresPitch;
   constexpr SmemLayout kLayout = flash_v2_smem(kBlockM, kBlockN, kWidth);

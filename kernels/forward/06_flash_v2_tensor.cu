@@ -12,8 +12,8 @@
 //   copies     K0 | V0            | K1              | V1            | K2 ...
 //   compute         S0 = Q K0ᵀ     softmax, O += P V0  S1 = Q K1ᵀ     softmax, O += P V1
 //
-// What it still leaves undone: a warp's exponentials wait for its products and the other way round; rung 07 overlaps
-// them, and uses the tensor cores' asynchronous instructions.
+// What it still leaves undone: a warp's exponentials wait for its products and the other way round, and Hopper's tensor
+// cores reach their full rate with other, asynchronous instructions only.
 #include "kernels/common/mma.cuh"
 #include "kernels/forward/rungs.h"
 #include "sim/problem.h"

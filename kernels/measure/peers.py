@@ -6,7 +6,7 @@
 The problems are those of `flashscope measure --problems` (bf16 and fp16 rows; window and seqlen-q/-k rows are left out).
 eager: matmul, softmax, matmul, with a mask kernel when causal. flash: scaled_dot_product_attention restricted to its
 FlashAttention-2 back end; cudnn: to cuDNN's. Inputs N(0, 1). Median of 20 event-timed calls after 5 warm-ups, back to
-back, caches as they are. FLOPs: 4 · batch · heads · N² · d forward, half of it when causal, 2.5 times that backward.
+back, caches as they are; K and V of grouped heads are repeated first, untimed. FLOPs: 4 · batch · heads · N² · d forward, half of it when causal, 2.5 times that backward.
 """
 import json
 import statistics
@@ -55,7 +55,8 @@ def peers_of(problem):
                 with torch.no_grad():
                     times[name] = milliseconds(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal))
                 out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
-                times[name + "_backward"] = milliseconds(lambda: out.backward(d_out, retain_graph=True))
+                times[name + "_backward"] = milliseconds(
+                    lambda: torch.autograd.grad(out, (q, k, v), d_out, retain_graph=True))
         except RuntimeError as error:
             print(f"{name}: {error}", file=sys.stderr)
     try:

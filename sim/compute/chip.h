@@ -2,6 +2,7 @@
 // that uses what it never loaded is caught instead of computing with leftovers.
 #pragma once
 #include <array>
+#include <deque>
 #include <limits>
 #include <map>
 #include <string>
@@ -51,17 +52,30 @@ class Chip {
     return m_places[static_cast<std::size_t>(home(tensor))][layout_of(tensor) == Layout::by_key ? 0 : head];
   }
 
-  /// The place of a tensor, which must hold the region. Throws Error(internal) naming the operation when it does not.
+  /// Where a loaded tile goes. With a ring of `slots` (TileShape::stages) the tiles loaded before it stay on chip too.
+  Tile<Real>& next(Tensor tensor, int slots) {
+    Tile<Real>& tile = place(tensor);
+    if (slots > 1) {
+      std::deque<Tile<Real>>& before = m_rings[static_cast<std::size_t>(home(tensor))][m_head];
+      before.push_front(std::move(tile));
+      if (before.size() >= static_cast<std::size_t>(slots)) before.pop_back();
+      tile = {};
+    }
+    return tile;
+  }
+
+  /// The place of a tensor, or of its ring, which must hold the region. Throws Error(internal) naming the operation when it does not.
   Tile<Real>& need(const TileOp& op, Tensor tensor, Range rows, Range cols) {
     return need(op, tensor, m_head, rows, cols);
   }
   Tile<Real>& need(const TileOp& op, Tensor tensor, int head, Range rows, Range cols) {
     Tile<Real>& tile = place(tensor, head);
-    if (!tile.holds(rows, cols))
-      throw Error(ErrorKind::internal, std::string(name_of(op.op)) + " of tile (" + std::to_string(op.i) + ", " +
+    if (tile.holds(rows, cols)) return tile;
+    for (Tile<Real>& before : m_rings[static_cast<std::size_t>(home(tensor))][head])
+      if (before.holds(rows, cols)) return before;
+    throw Error(ErrorKind::internal, std::string(name_of(op.op)) + " of tile (" + std::to_string(op.i) + ", " +
                                            std::to_string(op.j) + ") uses rows " + text(rows) + ", columns " +
                                            text(cols) + " of " + name_of(tensor) + ", which are not on chip");
-    return tile;
   }
 
  private:
@@ -73,7 +87,8 @@ class Chip {
   }
 
   int m_head = 0;
-  std::array<std::map<int, Tile<Real>>, kNumTensors> m_places;  // by head
+  std::array<std::map<int, Tile<Real>>, kNumTensors> m_places;             // by head
+  std::array<std::map<int, std::deque<Tile<Real>>>, kNumTensors> m_rings;  // likewise, the newest first
 };
 
 /// Global memory: the tensors of a schedule, NaN until written. Values are what their storage format can hold.

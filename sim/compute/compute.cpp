@@ -80,7 +80,8 @@ class Executor final : public OpSink {
 
   void perform(const TileOp& op) {
     switch (op.op) {
-      case Op::load: return m_memory.load(op.tensor, op.head, rows(op), cols(op), m_chip.place(op.tensor));
+      case Op::load: return m_memory.load(op.tensor, op.head, rows(op), cols(op),
+                                         m_chip.next(op.tensor, m_schedule.tile().stages));
       case Op::store: return m_memory.store(op.tensor, op.head, rows(op), cols(op), stored(op));
       case Op::clear_state: return clear_state(op);
       case Op::scores: return scores(op);

@@ -23,6 +23,7 @@ OfGradients<Array> inherited_from_forward(const AttentionProblem& p, const Atten
   for_dk.v = inputs.k;
   for (double& value : for_dk.v.values) value = std::fabs(value);
   Array delta(p.num_heads(), p.seqlen_q, 1), epsilon = delta;
+  const SparseMask mask = p.mask();
   for (int head = 0; head < delta.heads; ++head)
     for (int row = 0; row < delta.rows; ++row) {
       const int kv_head = head / (p.heads / p.kv_heads);
@@ -31,10 +32,13 @@ OfGradients<Array> inherited_from_forward(const AttentionProblem& p, const Atten
       e = std::isfinite(lse) ? ulp_of(DType::fp32, lse) : 0;
       for (int c = 0; c < p.head_dim; ++c)
         d += std::fabs(inputs.d_out.at(head, row, c) * (outputs.o.at(head, row, c) - reference.o.at(head, row, c)));
-      for (int key = 0; key < p.seqlen_k; ++key) {
+      for (int key = 0; key < p.seqlen_k; ++key) {  // D is a mean of the dP of kept keys
+        const bool kept = is_kept(mask, row, key) &&
+                          (!p.dense_mask || inputs.keep.at(inputs.keep.heads == 1 ? 0 : head, row, key) != 0);
+        if (!kept) continue;
         double d_p = 0;
         for (int c = 0; c < p.head_dim; ++c) d_p += inputs.d_out.at(head, row, c) * inputs.v.at(kv_head, key, c);
-        largest = std::max(largest, 2 * std::fabs(d_p));  // D is a mean of dP
+        largest = std::max(largest, 2 * std::fabs(d_p));
       }
       for (int c = 0; c < p.head_dim; ++c) {
         for_dk.d_out.at(head, row, c) = std::fabs(p.scale() * (d + e * largest) * inputs.q.at(head, row, c));

@@ -186,6 +186,9 @@ class Run {
                       std::to_string(static_cast<std::int64_t>(m_machine.smem_bytes_per_cta.value)) + " B and " +
                       std::to_string(static_cast<std::int64_t>(m_machine.max_threads_per_sm.value)) +
                       " threads; choose a smaller --br, --bc or --head-dim");
+    if (launch.matrix_unit == MatrixUnit::tensor && m_machine.mma_flops_per_clk.value == 0)
+      throw Error(ErrorKind::unsupported, launch.name + ": " + m_machine.name +
+                                              " has no tensor cores (mma_flops_per_clk is 0); choose a rung on FMA units");
     result.ctas_per_sm = fit.ctas_per_sm;
     result.occupancy_limit = fit.limit;
     result.begin = result.end = start;
@@ -476,7 +479,11 @@ L2Cache l2_of(const Machine& machine) {
 }
 
 Picoseconds roofline_bound(const KernelCount& c, MatrixUnit unit, std::int64_t hbm_read_bytes, const Machine& m) {
-  const Quantity& products = unit == MatrixUnit::tensor ? m.tensor_fp16_flops_per_clk : m.fma_flops_per_clk;
+  // Of whatever dtype: fp8 has the higher rate of the tensor cores.
+  const Quantity& fast = m.tensor_fp8_flops_per_clk.value > m.tensor_fp16_flops_per_clk.value
+                             ? m.tensor_fp8_flops_per_clk
+                             : m.tensor_fp16_flops_per_clk;
+  const Quantity& products = unit == MatrixUnit::tensor ? fast : m.fma_flops_per_clk;
   const Speeds speeds(m);
   const std::int64_t sms = static_cast<std::int64_t>(m.num_sms.value);
   const std::int64_t wire = c.sm.sector_read + c.sm.sector_write;

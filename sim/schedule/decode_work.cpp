@@ -1,12 +1,20 @@
 #include "sim/schedule/decode_work.h"
 
 #include <algorithm>
+#include <string>
 
+#include "sim/error.h"
 #include "sim/schedule/decode_rung.h"
 #include "sim/schedule/mma_work.h"
 
 namespace flashscope {
 namespace {
+
+/// What takes no instructions worth counting; anything else has been forgotten.
+WarpWork no_work(const TileOp& op) {
+  if (op.op == Op::barrier || op.op == Op::wait) return {};
+  throw Error(ErrorKind::internal, std::string("split_kv: no work is written down for ") + name_of(op.op));
+}
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
@@ -48,7 +56,7 @@ WarpWork tensor_core_work(const Shape& s, const TileOp& op) {
     // The warps' O are added up, one warp after the other: each multiplies, reads and writes all rows.
     case Op::normalize: return arithmetic_work(2 * rows * columns * kDecodeWarps).then(stage_work(rows, columns));
     case Op::log_sum_exp: return row_end_work(rows);
-    default: return {};
+    default: return no_work(op);
   }
 }
 
@@ -79,7 +87,7 @@ WarpWork fma_unit_work(const Shape& s, const TileOp& op) {
     case Op::clear_state: return arithmetic_work(kRows * columns);
     case Op::normalize: return arithmetic_work(kRows * columns).then(stage_work(kRows, columns));
     case Op::log_sum_exp: return row_end_work(kRows);
-    default: return {};
+    default: return no_work(op);
   }
 }
 
@@ -118,7 +126,7 @@ WarpWork combine_work(const Schedule& schedule, const TileOp& op) {
     case Op::normalize: return arithmetic_work(op.rows * ceil_div(head_dim, kDecodeThreads)).then(row_end_work(op.rows));
     case Op::log_sum_exp: return row_end_work(op.rows);
     case Op::store: return WarpWork().then({.instructions = 20, .clocks = 60, .alu = 10}, op.rows);
-    default: return {};
+    default: return no_work(op);
   }
 }
 

@@ -21,7 +21,8 @@ class FlashV1 final : public Schedule {
     m_kernels = {{"flash_v1",
                   1,
                   p.num_heads(),
-                  {kFmaThreads, flash_v1_smem(tile.br, tile.bc, width).bytes(), flash_v1_registers(width, p.dtype == DType::bf16)},
+                  {kFmaThreads, flash_v1_smem(tile.br, tile.bc, width).bytes(),
+                   flash_v1_registers(width, p.dtype == DType::bf16)},
                   fma_thread_tile(tile.br, tile.bc),
                   kFlashV1Code}};
   }

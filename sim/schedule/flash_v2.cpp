@@ -19,7 +19,8 @@ class FlashV2 final : public Schedule {
     m_kernels = {{"flash_v2",
                   num_tiles(p.seqlen_q, tile.br),
                   p.num_heads(),
-                  {kFmaThreads, flash_v2_smem(tile.br, tile.bc, width).bytes(), flash_v2_registers(width, p.dtype == DType::bf16)},
+                  {kFmaThreads, flash_v2_smem(tile.br, tile.bc, width).bytes(),
+                   flash_v2_registers(width, p.dtype == DType::bf16)},
                   fma_thread_tile(tile.br, tile.bc),
                   kFlashV2Code}};
   }

@@ -1,4 +1,4 @@
-// flash_v2's loops, for the rungs that run them on different units (flash_v2.cpp, flash_v2_tensor.cpp).
+// What flash_v2's loops move, for the rungs that run them on different units (flash_v2.cpp, flash_v2_tensor.cpp).
 #pragma once
 #include "sim/schedule/schedule.h"
 

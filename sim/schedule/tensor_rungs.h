@@ -51,7 +51,7 @@ FLASHSCOPE_HD constexpr int weighted_sum_tensor_registers(int width) {
   return width <= 64 ? 128 : width <= 128 ? 168 : 232;
 }
 
-// Instructions of the compiled kernels, likewise.
+// Instructions of the compiled kernels: estimates, not read from a cubin.
 inline constexpr int kScoresTensorCode = 1500, kWeightedSumTensorCode = 1500, kFlashV2TensorCode = 4000;
 
 }  // namespace flashscope

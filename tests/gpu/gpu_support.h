@@ -50,8 +50,10 @@ inline std::vector<std::pair<std::string, DType>> rungs() {
 }
 
 /// Algorithms that have kernels for the backward pass.
-inline const std::vector<std::string>& backward_rungs() {
-  static const std::vector<std::string> names = {"flash_v2"};
+inline std::vector<std::string> backward_rungs() {
+  std::vector<std::string> names;
+  for (const Algorithm& algorithm : algorithms(Pass::backward))
+    if (!algorithm.rung.empty()) names.push_back(algorithm.name);
   return names;
 }
 

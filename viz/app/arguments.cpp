@@ -142,6 +142,11 @@ Arguments parse_arguments(int argc, const char* const* argv) {
     const TileShape built = algorithm_named(settings.algorithms[1], pass).default_tile(settings.problem);
     settings.tile = {problem.tile.br ? problem.tile.br : built.br, problem.tile.bc ? problem.tile.bc : built.bc,
                      problem.tile.stages ? problem.tile.stages : built.stages};
+    // 0: as many as run at once, which the schedule works out.
+    settings.tile.splits = problem.tile.splits;
+    if (settings.tile.splits == 0)
+      for (const std::string& name : settings.algorithms)
+        if (name == "split_kv") settings.tile.splits = make_schedule(name, settings.problem, settings.tile)->tile().splits;
   }
   if (inspector) state.inspector = *inspector;
   if (view) state.view = *view;

@@ -102,7 +102,8 @@ const std::vector<ProblemOption>& problem_options() {
          options.window = {static_cast<int>(parse_integer(option, sides[0], -1, INT_MAX)),
                            static_cast<int>(parse_integer(option, sides[1], -1, INT_MAX))};
        }},
-      {"block-mask", Group::mask, "FILE|PRESET", "kept blocks: a file, or local, strided, butterfly, random as NAME:DENSITY:SEED",
+      {"block-mask", Group::mask, "FILE|PRESET",
+       "kept blocks: a file, or local, strided, butterfly, random as NAME:DENSITY:SEED",
        [](Options& options, const std::string& option, const std::string& text) {
          load_block_mask(option, text, 1, 1);  // what is wrong with it shows here
          options.block_mask = text;
@@ -120,9 +121,10 @@ const std::vector<ProblemOption>& problem_options() {
       tile_side("br", &TileShape::br, 1024, "rows of a query tile (the rung's)"),
       tile_side("bc", &TileShape::bc, 1024, "rows of a key tile (the rung's)"),
       tile_side("stages", &TileShape::stages, 8, "slots of the K/V ring (the rung's)"),
-      {"splits", Group::tile, range_type(0, 65536), "split_kv: CTAs that share the keys of a row; 0: as many as run at once (0)",
+      {"splits", Group::tile, range_type(0, kMaxSplits),
+       "split_kv: CTAs that share the keys of a row; 0: as many as run at once (0)",
        [](Options& options, const std::string& option, const std::string& text) {
-         options.tile.splits = static_cast<int>(parse_integer(option, text, 0, 65536));
+         options.tile.splits = static_cast<int>(parse_integer(option, text, 0, kMaxSplits));
        }},
       {"gpu", Group::gpu, "NAME|FILE", "GPU to predict: a shipped description or a machine file (nvidia-h200)",
        [](Options& options, const std::string& option, const std::string& text) {

@@ -5,7 +5,8 @@
 namespace flashscope::viz {
 
 /// Spans before the first one shown in which a load may have started that is still under way.
-constexpr std::size_t kStartedBefore = 32;
+/// Eight stages of six operations a tile, and a few more.
+constexpr std::size_t kStartedBefore = 64;
 
 LinkUse link_use(const StageTrace& trace, double begin, double end, int columns) {
   LinkUse use;

@@ -78,7 +78,8 @@ std::string doing(const StageTrace& trace, const OpSpan& span) {
   const TileOp& op = span.op;
   switch (op.op) {
     case Op::load:
-      return (op.starts ? "start loading " : "load ") + tile_name(grid_of(trace, op.tensor), op) + (span.hbm_bytes > 0 ? " from HBM" : " from L2");
+      return (op.starts ? "start loading " : "load ") + tile_name(grid_of(trace, op.tensor), op) +
+             (span.hbm_bytes > 0 ? " from HBM" : " from L2");
     case Op::store: return "store " + tile_name(grid_of(trace, op.tensor), op);
     case Op::clear_state: return "acc = 0, m = -∞, l = 0";
     case Op::scores: return score_name("S", op) + " = Q·Kᵀ";

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "sim/error.h"
+#include "sim/schedule/algorithms.h"
 #include "viz/io/embedded.h"
 #include "viz/io/files.h"
 #include "viz/io/prediction_io.h"
@@ -86,6 +87,12 @@ Json row_to_json(const RecordingRow& row) {
   return object;
 }
 
+/// What was not measured may be missing; a value must be possible.
+void require_within(const kernels::Measured<double>& measured, double lo, double hi, const std::string& place) {
+  if (measured.value && !(*measured.value >= lo && *measured.value <= hi))
+    throw Error(ErrorKind::input, place + ": " + std::to_string(*measured.value) + " is no value that it can have");
+}
+
 RecordingRow row_from_json(const Json& object, const std::string& place) {
   RecordingRow row;
   row.algorithm = string_member(object, "algorithm", place);
@@ -99,7 +106,7 @@ RecordingRow row_from_json(const Json& object, const std::string& place) {
     return static_cast<int>(integer_member(tile, key, 1, hi, place + ".tile"));
   };
   row.tile = {side("br", 1024), side("bc", 1024), side("stages", 8)};
-  if (tile.contains("splits")) row.tile.splits = side("splits", 65536);
+  if (tile.contains("splits")) row.tile.splits = side("splits", kMaxSplits);
   if (tile.contains("kv_order")) {
     const std::string order = string_member(tile, "kv_order", place + ".tile");
     if (order != "forward" && order != "backward")
@@ -124,6 +131,9 @@ RecordingRow row_from_json(const Json& object, const std::string& place) {
   m.time_spread_us = number_member(object, "time_spread_us", place);
   m.launches = static_cast<int>(integer_member(object, "launches", 0, INT32_MAX, place));
   m.sm_clock_mhz = measured_from_json<double>(object, "sm_clock_mhz", place);
+  require_within(m.time_us, 0, 1e15, place + ".time_us");
+  require_within(m.sm_clock_mhz, 1, 1e5, place + ".sm_clock_mhz");
+  if (!(m.time_spread_us >= 0)) throw Error(ErrorKind::input, place + ".time_spread_us: must not be negative");
   m.sm_read_bytes = measured_from_json<std::int64_t>(object, "sm_read_bytes", place);
   m.sm_write_bytes = measured_from_json<std::int64_t>(object, "sm_write_bytes", place);
   m.hbm_read_bytes = measured_from_json<std::int64_t>(object, "hbm_read_bytes", place);
@@ -179,6 +189,8 @@ Recording recording_from_json(std::string_view text, const std::string& file) {
   recording.cuda = string_member(document, "cuda", file);
   recording.sm_clock_mhz = measured_from_json<double>(document, "sm_clock_mhz", file);
   recording.memory_clock_mhz = measured_from_json<double>(document, "memory_clock_mhz", file);
+  require_within(recording.sm_clock_mhz, 1, 1e5, file + ": sm_clock_mhz");
+  require_within(recording.memory_clock_mhz, 1, 1e5, file + ": memory_clock_mhz");
   recording.date = string_member(document, "date", file);
   recording.protocol = string_member(document, "protocol", file);
   recording.version = string_member(document, "version", file);
