@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/temporary_folder.h"
 #include "viz/app/window_memory.h"
 
 using namespace flashscope::viz;
@@ -12,13 +13,8 @@ using namespace flashscope::viz;
 namespace {
 
 struct Folder {
-  std::filesystem::path folder = std::filesystem::temp_directory_path() / "flashscope-memory-test";
-  Folder() {
-    std::filesystem::remove_all(folder);
-    std::filesystem::create_directories(folder);
-  }
-  ~Folder() { std::filesystem::remove_all(folder); }
-  std::string file(const std::string& name) const { return (folder / name).string(); }
+  flashscope::TemporaryFolder folder;
+  std::string file(const std::string& name) const { return folder.path(name); }
 };
 
 }  // namespace

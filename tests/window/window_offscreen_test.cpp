@@ -10,6 +10,7 @@
 
 #include "sim/error.h"
 #include "support.h"
+#include "tests/support/temporary_folder.h"
 #include "viz/app/offscreen.h"
 #include "viz/app/window.h"
 #include "viz/app/workspace.h"
@@ -111,8 +112,8 @@ TEST_CASE_FIXTURE(Scenery, "maps above 64 x 64 tiles are drawn too") {
 
 TEST_CASE_FIXTURE(Scenery, "a written PNG reads back as the picture; a failed write names path and reason") {
   const Picture p = draw(321, 123);
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "flashscope-window-test";
-  std::filesystem::create_directories(folder);
+  const TemporaryFolder temporary;
+  const std::filesystem::path& folder = temporary.folder();
   const std::string path = (folder / "picture.png").string();
   write_png(path, p);
   int w = 0, h = 0, channels = 0;
@@ -131,7 +132,6 @@ TEST_CASE_FIXTURE(Scenery, "a written PNG reads back as the picture; a failed wr
       CHECK(std::string(error.what()).find(bad) != std::string::npos);
     }
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("G02: without a display the window is refused in one message that names the way out") {
