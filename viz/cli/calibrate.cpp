@@ -1,9 +1,7 @@
 // flashscope calibrate: microbenchmarks of the GPU here, made into a machine file for --gpu.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <csignal>
-#include <ctime>
 #include <memory>
 #include <optional>
 
@@ -11,6 +9,7 @@
 #include "viz/cli/command.h"
 #include "viz/cli/options.h"
 #include "viz/cli/table.h"
+#include "viz/cli/today.h"
 #include "viz/io/calibration_io.h"
 #include "viz/io/files.h"
 #include "viz/io/machine_io.h"
@@ -43,15 +42,6 @@ class InterruptWatch {
  private:
   struct sigaction m_before = {};
 };
-
-std::string today() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm utc = {};
-  gmtime_r(&now, &utc);
-  char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
-  return text;
-}
 
 /// Four digits, or all of a whole number: a bandwidth of 4,405 and a latency of 14.63.
 std::string value_text(double value) {

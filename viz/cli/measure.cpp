@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -15,6 +13,7 @@
 #include "viz/cli/options.h"
 #include "viz/cli/problem_options.h"
 #include "viz/cli/table.h"
+#include "viz/cli/today.h"
 #include "viz/io/files.h"
 #include "viz/io/prediction_io.h"
 #include "viz/io/recording.h"
@@ -96,15 +95,6 @@ void read_problems(const std::string& path, const ProblemOptions& shared, std::v
       throw Error(ErrorKind::input, place + error.what());
     }
   }
-}
-
-std::string today() {
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  std::tm utc = {};
-  gmtime_r(&now, &utc);
-  char text[16];
-  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
-  return text;
 }
 
 /// The recording to add to: what the file holds already, or a new one. A file that cannot be read stays as it is.
