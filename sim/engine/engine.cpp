@@ -31,9 +31,9 @@ Start start_from_name(const std::string& name) {
 
 namespace {
 
-/// Slices of an L2 partition: with 32, a buffer that all SMs read over and over falls out between 93 % and 113 % of
-/// the capacity, as flashscope_l2_probe saw on an H200.
-constexpr int kL2Slices = 32;
+/// Slices of an L2 partition and how much their sizes differ: with these, a second scan of a buffer starts to miss at
+/// 80 % of the capacity and misses all at 130 %, as flashscope_l2_probe saw on an H200 (docs/deviations.md).
+constexpr int kL2Slices = 32, kL2SpreadPermille = 173;
 
 Picoseconds from_ns(const Quantity& q) { return std::llround(q.value * 1e3); }
 Picoseconds from_us(const Quantity& q) { return std::llround(q.value * 1e6); }
@@ -126,7 +126,6 @@ class Run {
         m_speeds(machine),
         m_blocks(schedule),
         m_core_times(schedule, machine),
-        m_partitions(static_cast<int>(machine.l2_partitions.value)),
         m_l2(l2_of(machine)) {}
 
   /// One run; L2 keeps what it holds at the end for the next.
@@ -332,7 +331,7 @@ class Run {
     std::int64_t miss = 0, evicted = 0;
     bool far = false;
     for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
-      const L2Cache::Access access = m_l2.read(block, bytes, resident.sm % m_partitions);
+      const L2Cache::Access access = m_l2.read(block, bytes, l2_partition_of(resident.sm, m_machine));
       miss += access.miss_bytes;
       far = far || access.far;
       evicted += access.write_bytes;
@@ -389,7 +388,7 @@ class Run {
   void store(const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
     std::int64_t evicted = 0, filled = 0;
     for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
-      const L2Cache::Access access = m_l2.write(block, bytes, step.fill_bytes);
+      const L2Cache::Access access = m_l2.write(block, bytes, l2_partition_of(resident.sm, m_machine), step.fill_bytes);
       evicted += access.write_bytes;
       filled += access.miss_bytes;
       count_evictions();
@@ -444,7 +443,6 @@ class Run {
   const Speeds m_speeds;
   const BlockMap m_blocks;
   CoreTimes m_core_times;
-  const int m_partitions;
   L2Cache m_l2;
   Server m_l2_link, m_hbm;
   std::vector<Sm> m_sms;
@@ -460,7 +458,11 @@ class Run {
 
 L2Cache l2_of(const Machine& machine) {
   return L2Cache(static_cast<std::int64_t>(machine.l2_bytes.value), static_cast<int>(machine.l2_partitions.value),
-                 kL2Slices);
+                 kL2Slices, kL2SpreadPermille);
+}
+
+int l2_partition_of(int sm, const Machine& machine) {
+  return sm * static_cast<int>(machine.l2_partitions.value) / static_cast<int>(machine.num_sms.value);
 }
 
 Picoseconds roofline_bound(const KernelCount& c, MatrixUnit unit, std::int64_t hbm_read_bytes, const Machine& m) {

@@ -13,12 +13,16 @@ std::uint64_t mixed(std::uint64_t x) {
 
 }  // namespace
 
-L2Cache::L2Cache(std::int64_t capacity, int partitions, int slices)
+L2Cache::L2Cache(std::int64_t capacity, int partitions, int slices, int spread_permille)
     : m_num(partitions),
       m_slices_each(slices),
-      m_capacity(capacity / partitions / slices),
       m_slices(static_cast<std::size_t>(partitions * slices)) {
   m_table.assign(1024, {});
+  const std::int64_t mean = capacity / partitions / slices;
+  for (std::size_t n = 0; n < m_slices.size(); ++n) {
+    const std::int64_t place = 2 * (static_cast<std::int64_t>(n) % slices) + 1 - slices;  // evenly in (-slices, slices)
+    m_slices[n].capacity = mean + mean * place / slices * spread_permille / 1000;
+  }
 }
 
 L2Cache::Access L2Cache::read(std::int64_t block, std::int64_t bytes, int partition) {
@@ -42,16 +46,18 @@ L2Cache::Access L2Cache::read(std::int64_t block, std::int64_t bytes, int partit
   return access;
 }
 
-L2Cache::Access L2Cache::write(std::int64_t block, std::int64_t bytes, std::int64_t fill_bytes) {
+L2Cache::Access L2Cache::write(std::int64_t block, std::int64_t bytes, int partition, std::int64_t fill_bytes) {
   Access access;
   m_evictions.clear();
-  for (int half = 0; half < m_num; ++half) {  // at home; a copy in the other half is brought up to date where it lies
+  for (int half = 0; half < m_num; ++half) {
     const std::int64_t home = key_of(block, half, half), part = half_bytes(bytes, half);
     if (!touch(home)) {
       access.miss_bytes += half_bytes(fill_bytes, half);
       insert(home, part, access);
     }
     make_dirty(find(home), access);
+    const std::int64_t copy = key_of(block, half, partition);
+    if (half != partition && !touch(copy)) insert(copy, part, access);
   }
   return access;
 }
@@ -75,7 +81,7 @@ bool L2Cache::holds(std::int64_t block) const {
 }
 
 void L2Cache::clear() {
-  for (Slice& slice : m_slices) slice = {};
+  for (Slice& slice : m_slices) slice.used = slice.written = {};
   m_pieces.clear();
   m_free.clear();
   m_table.assign(m_table.size(), {});
@@ -84,7 +90,7 @@ void L2Cache::clear() {
 }
 
 std::size_t L2Cache::slice_of(std::int64_t key) const {
-  const std::uint64_t hash = mixed(static_cast<std::uint64_t>(key / m_num)) >> 32;  // the same slice in every partition
+  const std::uint64_t hash = mixed(static_cast<std::uint64_t>(key)) >> 32;
   return static_cast<std::size_t>(key % m_num * m_slices_each) +
          static_cast<std::size_t>(hash) % static_cast<std::size_t>(m_slices_each);
 }
@@ -110,7 +116,7 @@ bool L2Cache::touch(std::int64_t key) {
 
 void L2Cache::insert(std::int64_t key, std::int64_t bytes, Access& access) {
   Slice& slice = m_slices[slice_of(key)];
-  while (slice.used.bytes + bytes > m_capacity && slice.used.oldest >= 0) {
+  while (slice.used.bytes + bytes > slice.capacity && slice.used.oldest >= 0) {
     const std::int32_t victim = slice.used.oldest;
     write_back(victim, access);
     erase(victim);
@@ -136,8 +142,9 @@ void L2Cache::make_dirty(std::int32_t piece, Access& access) {
   if (at(piece).dirty) unlink(&Slice::written, &Piece::written, piece);
   at(piece).dirty = true;
   link_newest(&Slice::written, &Piece::written, piece);
-  List& written = slice_at(at(piece)).written;
-  while (written.bytes > m_capacity / 2 && written.oldest != piece) write_back(written.oldest, access);
+  const Slice& slice = slice_at(at(piece));
+  const List& written = slice.written;
+  while (written.bytes > slice.capacity / 2 && written.oldest != piece) write_back(written.oldest, access);
 }
 
 void L2Cache::write_back(std::int32_t index, Access& access) {

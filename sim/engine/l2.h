@@ -1,10 +1,10 @@
 // The L2 cache: whole tiles, least recently used first out, write-back.
 //
 // With two partitions (A100, H100, H200) half of each tile's bytes are at home in either half of the cache. An SM asks
-// its own half; bytes at home in the other half are copied into the asker's half, so that what all SMs read is held
-// twice and the capacity for it is half. At most half of a partition is dirty: beyond that the line that was written
-// longest ago is written back and stays, clean. Both were seen with flashscope_l2_probe on an H200
-// (docs/deviations.md).
+// its own half; bytes at home in the other half are copied into the asker's half, whether it reads or writes them, so that
+// what all SMs use is held twice and the capacity for it is half. At most half of a partition is dirty: beyond that the
+// line that was written longest ago is written back and stays, clean. All of it was seen with flashscope_l2_probe on an
+// H200 (docs/deviations.md).
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -25,14 +25,15 @@ class L2Cache {
     std::int64_t bytes;
   };
 
-  /// `capacity` in bytes, over all partitions (1 or 2). Each partition is `slices` caches of equal size, and an address
-  /// hash spreads the tiles over them: by chance some fill before others, which rounds the knee at the full capacity.
-  L2Cache(std::int64_t capacity, int partitions, int slices = 1);
+  /// `capacity` in bytes, over all partitions (1 or 2). Each partition is `slices` caches, and an address hash spreads the
+  /// tiles over them. Their sizes differ evenly by up to `spread_permille` either way: a real cache's sets fill one
+  /// before another, which rounds the knee at the full capacity.
+  L2Cache(std::int64_t capacity, int partitions, int slices = 1, int spread_permille = 0);
 
   /// An SM of `partition` reads or overwrites the whole block `block` of `bytes` bytes.
   Access read(std::int64_t block, std::int64_t bytes, int partition);
   /// `fill_bytes` of it must be fetched first when the block is not there (TileOp::fill_bytes).
-  Access write(std::int64_t block, std::int64_t bytes, std::int64_t fill_bytes = 0);
+  Access write(std::int64_t block, std::int64_t bytes, int partition, std::int64_t fill_bytes = 0);
 
   std::int64_t dirty_bytes() const;
   std::int64_t resident_bytes() const;
@@ -59,6 +60,7 @@ class L2Cache {
   };
   struct Slice {  // of a partition
     List used, written;
+    std::int64_t capacity = 0;
   };
 
   std::size_t slice_of(std::int64_t key) const;
@@ -84,7 +86,6 @@ class L2Cache {
 
   int m_num;
   int m_slices_each;        // slices of a partition
-  std::int64_t m_capacity;  // of one slice
   std::vector<Slice> m_slices;
   std::vector<Piece> m_pieces;
   std::vector<std::int32_t> m_free;

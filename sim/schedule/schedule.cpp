@@ -229,7 +229,7 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
   t.bytes = std::int64_t{t.heads} * t.rows * t.cols * shape.element_bytes;
   const std::int64_t first_byte =
       t.head * shape.head_bytes() + rows.begin * shape.pitch() + std::int64_t{cols.begin} * shape.element_bytes;
-  if (op == Op::store) t.fill_bytes = t.heads * fill_bytes(shape, t.rows, cols.end);
+  if (op == Op::store && access != Access::whole_rows) t.fill_bytes = t.heads * fill_bytes(shape, t.rows, cols.end);
   for (int head = 0; head < t.heads; ++head)  // each is a copy of its own
     t.sectors += count_sectors(access, first_byte + head * shape.head_bytes(), shape.pitch(), t.rows, t.cols,
                                shape.element_bytes);
@@ -384,6 +384,7 @@ std::int64_t count_sectors(Access access, std::int64_t first_byte, std::int64_t 
       for (int row = 0; row < rows; ++row) sectors += copy_sectors(first_byte + row * pitch, pitch, 1, cols, element);
       return sectors;
     }
+    case Access::whole_rows: return rows * sectors_spanned(first_byte, std::int64_t{cols} * element);
     case Access::row_per_warp: return row_per_warp_sectors(first_byte, pitch, rows, cols, element);
     case Access::row_per_lane: return row_per_lane_sectors(first_byte, pitch, rows, cols, element);
     case Access::broadcast: return std::int64_t{rows} * cols;
