@@ -1,6 +1,4 @@
 // flashscope validate: predicted against recorded, row by row, and the summary of errors.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,8 +9,10 @@
 #include "sim/schedule/algorithms.h"
 #include "viz/cli/command.h"
 #include "viz/cli/describe.h"
+#include "viz/cli/format.h"
 #include "viz/cli/options.h"
 #include "viz/cli/table.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/machine_io.h"
 #include "viz/io/prediction_io.h"
 #include "viz/io/recording.h"
@@ -149,8 +149,8 @@ std::vector<Group> groups_of(const std::vector<Row>& rows) {
   constexpr int kSizes[] = {0, 1024, 4096, kMaxSeqlen};
   for (std::size_t n = 1; n < std::size(kSizes); ++n) {
     const int lo = kSizes[n - 1], hi = kSizes[n];
-    const std::string name = n + 1 == std::size(kSizes) ? fmt::format("seqlen above {}", grouped(lo))
-                                                        : fmt::format("seqlen {} to {}", grouped(lo + 1), grouped(hi));
+    const std::string name = n + 1 == std::size(kSizes) ? formatted("seqlen above {}", grouped(lo))
+                                                        : formatted("seqlen {} to {}", grouped(lo + 1), grouped(hi));
     groups.push_back({"size", name, [lo, hi](const RecordingRow& row) {
                         const int longer = std::max(row.problem.seqlen_q, row.problem.seqlen_k);
                         return lo < longer && longer <= hi;
@@ -172,8 +172,8 @@ std::string value_text(const Compared& c, double value) {
 std::string table_text(const Recording& recording, const Machine& machine, const std::vector<Row>& rows) {
   using enum Table::Align;
   std::string text =
-      fmt::format("Recorded on {} (driver {}, CUDA {}), {}; predicted for {}, each row at its recorded clock\n\n",
-                  recording.gpu, recording.driver, recording.cuda, recording.date, machine.title);
+      formatted("Recorded on {} (driver {}, CUDA {}), {}; predicted for {}, each row at its recorded clock\n\n",
+                recording.gpu, recording.driver, recording.cuda, recording.date, machine.title);
   Table table({left, right, right, right, left});
   table.row({"", "predicted", "recorded", "error", ""});
   for (const Row& row : rows) {
@@ -190,12 +190,12 @@ std::string table_text(const Recording& recording, const Machine& machine, const
   text += table.text() + "\nErrors (absolute, in percent of the recorded value)\n";
   Table sums({left, right, right, right, right, left});
   sums.row({"", "rows", "median", "mean", "worst", ""});
-  const auto percent = [](double share) { return fmt::format("{:.2f} %", 100 * share); };
+  const auto percent = [](double share) { return formatted("{:.2f} %", 100 * share); };
   for (const Summary& s : summarize(rows, kEveryRow)) {
     std::string rest;
-    if (s.within_allowance) rest += fmt::format("{} of them within the allowance; ", s.within_allowance);
-    if (s.below_resolution) rest += fmt::format("{} more below counter resolution; ", s.below_resolution);
-    if (s.unavailable) rest += fmt::format("{} unavailable; ", s.unavailable);
+    if (s.within_allowance) rest += formatted("{} of them within the allowance; ", s.within_allowance);
+    if (s.below_resolution) rest += formatted("{} more below counter resolution; ", s.below_resolution);
+    if (s.unavailable) rest += formatted("{} unavailable; ", s.unavailable);
     if (!rest.empty()) rest.resize(rest.size() - 2);
     sums.row({s.quantity, std::to_string(s.judged), s.judged ? percent(s.median) : "n/a",
               s.judged ? percent(s.mean) : "n/a", s.judged ? percent(s.worst) : "n/a", rest});
@@ -207,7 +207,7 @@ std::string table_text(const Recording& recording, const Machine& machine, const
     std::vector<std::string> cells = {group.name, ""};
     for (const Summary& s : summarize(rows, group.chosen)) {
       cells[1] = std::to_string(s.judged);  // of the last quantity: the time
-      cells.push_back(s.judged ? fmt::format("{:.1f}, {:.1f} %", 100 * s.mean, 100 * s.worst) : "n/a");
+      cells.push_back(s.judged ? formatted("{:.1f}, {:.1f} %", 100 * s.mean, 100 * s.worst) : "n/a");
     }
     parts.row(cells);
   }
@@ -274,10 +274,10 @@ std::string csv_report(const std::vector<Row>& rows) {
       const auto plain = [](const Json& value) {
         return value.is_null() ? "" : csv_field(value.is_string() ? value.get<std::string>() : value.dump());
       };
-      text += fmt::format("{},{},{},{},{},{},{},{},{}\n", row.recorded->algorithm,
-                          csv_field(describe(row.recorded->problem)), row.recorded->tile.br, row.recorded->tile.bc,
-                          c.quantity, plain(cell["predicted"]), plain(cell["recorded"]), plain(cell["error"]),
-                          csv_field(c.mark));
+      text += formatted("{},{},{},{},{},{},{},{},{}\n", row.recorded->algorithm,
+                        csv_field(describe(row.recorded->problem)), row.recorded->tile.br, row.recorded->tile.bc,
+                        c.quantity, plain(cell["predicted"]), plain(cell["recorded"]), plain(cell["error"]),
+                        csv_field(c.mark));
     }
   return text;
 }

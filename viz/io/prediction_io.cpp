@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/error.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/version.h"
 
 namespace flashscope {

@@ -8,6 +8,7 @@
 #include "sim/schedule/algorithms.h"
 #include "viz/io/embedded.h"
 #include "viz/io/files.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/prediction_io.h"
 #include "viz/io/version.h"
 
