@@ -113,19 +113,21 @@ TEST_CASE("counted bytes equal the closed form on random problems, and FLOPs of 
   for (int round = 0; round < rounds(400); ++round) {
     AttentionProblem p = random_problem(random);
     p.pass = round % 2 == 0 ? Pass::forward : Pass::backward;
-    const TileShape tile = random_tile(p, random);
+    TileShape tile = random_tile(p, random);
     for (const Algorithm& algorithm : algorithms(p.pass)) {
+      tile.whole_tiles = p.pass == Pass::forward && algorithm.name.rfind("flash_v2", 0) == 0 && random() % 2 == 0;
       const auto schedule = make_schedule(algorithm.name, p, tile);
       const KernelCount total = count(*schedule).total;
       const ClosedForm closed = schedule->closed_form();
       CAPTURE(algorithm.name);
       CAPTURE(round);
+      CAPTURE(tile.whole_tiles);
       CHECK(total.sm.read == closed.sm_read_bytes);
       CHECK(total.sm.write == closed.sm_write_bytes);
       CHECK(total.flops == attention_flops(p));
       const bool stores_p = p.pass == Pass::backward && algorithm.name == "three_pass";  // four products, not five
       if (!stores_p) CHECK(total.flops_executed >= total.flops);
-      if (algorithm.name == "flash_v2" && p.pass == Pass::forward)
+      if (algorithm.name == "flash_v2" && p.pass == Pass::forward && !tile.whole_tiles)
         CHECK(closed.paper_bytes + 4 * p.seqlen_q * p.num_heads() == total.sm.read + total.sm.write);
     }
   }

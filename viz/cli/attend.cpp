@@ -254,7 +254,7 @@ Action declare_attend(CLI::App& app) {
                             "--scale: 0 would make every weight equal; it takes a number other than 0");
             });
   ProblemOptionSet set;
-  set.sizes = set.gpu = set.start = set.pass = false;  // d_out says which pass
+  set.sizes = set.gpu = set.start = set.pass = set.residency = false;  // d_out says which pass
   set.dtypes = {"fp64", "fp32", "fp16", "bf16", "fp8"};
   add_problem_options(app, options->shared, set);
   add_value(app, "--kv-order", "ORDER", "order of the key tiles: forward, backward (forward)",

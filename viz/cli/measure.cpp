@@ -320,7 +320,7 @@ void measure(const Options& options, Context& context) {
 Action declare_measure(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   ProblemOptionSet set;
-  set.algorithm = set.start = false;
+  set.algorithm = set.start = set.residency = false;
   set.dtypes = {"fp32", "fp16", "bf16"};
   add_problem_options(app, options->shared, set);
   add_texts(app, "--algorithm", "NAME", "a rung, or all; may be given more than once (all)", options->algorithms);
