@@ -43,6 +43,7 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
            " stages is simulated only; at head_dim " + std::to_string(p.head_dim) + " the kernel is built with " +
            sides(built) + " and " + std::to_string(built.stages);
   if (schedule.tile().backward_keys) return name + ": the kernel visits key tiles first to last only";
+  if (schedule.tile().whole_tiles) return name + ": the kernel loads the rows that exist only (no --whole-tiles)";
   if (schedule.tile().splits > kMaxBuiltSplits)
     return name + ": " + std::to_string(schedule.tile().splits) + " splits are simulated only; the kernel takes up to " +
            std::to_string(kMaxBuiltSplits);

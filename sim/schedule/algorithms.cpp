@@ -105,6 +105,9 @@ std::unique_ptr<Schedule> make_schedule(const std::string& name, const Attention
   check("--stages", tile.stages, 8);
   if (tile.splits == 0 || name != "split_kv") tile.splits = 1;
   check("--splits", tile.splits, kMaxSplits);
+  if (tile.whole_tiles && !(problem.pass == Pass::forward && (name == "flash_v2" || name == "flash_v2_tensor")))
+    throw Error(ErrorKind::unsupported,
+                "--whole-tiles: described for the forward pass of flash_v2 and flash_v2_tensor only");
   return algorithm.make(problem, tile);
 }
 

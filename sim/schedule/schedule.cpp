@@ -226,12 +226,17 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
   t.rows = rows.end - rows.begin;
   t.col = cols.begin;
   t.cols = cols.end - cols.begin;
-  t.bytes = std::int64_t{t.heads} * t.rows * t.cols * shape.element_bytes;
+  // What a TMA box moves does not end where the rows do; what is kept of it does.
+  const Layout layout = layout_of(tensor);
+  const bool whole = op == Op::load && m_schedule.tile().whole_tiles &&
+                     (layout == Layout::by_query || layout == Layout::by_key);
+  const int moved_rows = !whole ? t.rows : layout == Layout::by_key ? m_schedule.tile().bc : m_schedule.tile().br;
+  t.bytes = std::int64_t{t.heads} * moved_rows * t.cols * shape.element_bytes;
   const std::int64_t first_byte =
       t.head * shape.head_bytes() + rows.begin * shape.pitch() + std::int64_t{cols.begin} * shape.element_bytes;
   if (op == Op::store && access != Access::whole_rows) t.fill_bytes = t.heads * fill_bytes(shape, t.rows, cols.end);
   for (int head = 0; head < t.heads; ++head)  // each is a copy of its own
-    t.sectors += count_sectors(access, first_byte + head * shape.head_bytes(), shape.pitch(), t.rows, t.cols,
+    t.sectors += count_sectors(access, first_byte + head * shape.head_bytes(), shape.pitch(), moved_rows, t.cols,
                                shape.element_bytes);
   return t;
 }

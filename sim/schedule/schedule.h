@@ -20,6 +20,7 @@ struct TileShape {
   int stages = 1;
   bool backward_keys = false;  // key tiles are visited last to first: same bytes, other rescales
   int splits = 1;              // split_kv: parts of the keys, each a CTA's
+  bool whole_tiles = false;    // flash_v2*, of somebody else: loads move whole tiles past the ends of Q, K and V too (TMA)
   bool operator==(const TileShape&) const = default;
 };
 
