@@ -103,11 +103,14 @@ struct Arrival {
 struct Resident {
   int sm = 0, slot = 0;
   std::int64_t cta = 0;
-  Work work;
+  Work work = {};
   std::size_t segment = 0, op = 0;
   std::int64_t iteration = 0;
   Picoseconds began = 0;
-  std::deque<Arrival> under_way;  // of loads that it started, in their order
+  // A persistent CTA: the loads that a tile begins with start when the last scores of the tile before have been computed.
+  Picoseconds last_scores = 0, loads_from = 0;
+  bool begins = true;  // nothing but loads so far
+  std::deque<Arrival> under_way = {};  // of loads that it started, in their order
 };
 
 /// When a resident can go on. Ties go to the resident that was placed first: the order is total, so runs repeat
@@ -170,7 +173,7 @@ class Run {
                       std::to_string(static_cast<std::int64_t>(m_machine.smem_bytes_per_cta.value)) + " B and " +
                       std::to_string(static_cast<std::int64_t>(m_machine.max_threads_per_sm.value)) +
                       " threads; choose a smaller --br, --bc or --head-dim");
-    if (launch.matrix_unit == MatrixUnit::tensor && m_machine.mma_flops_per_clk.value == 0)
+    if (on_tensor_cores(launch.matrix_unit) && m_machine.mma_flops_per_clk.value == 0)
       throw Error(ErrorKind::unsupported, launch.name + ": " + m_machine.name +
                                               " has no tensor cores (mma_flops_per_clk is 0); choose a rung on FMA units");
     result.ctas_per_sm = fit.ctas_per_sm;
@@ -190,9 +193,10 @@ class Run {
     // Grid order, one CTA to each SM in turn, until all slots are taken.
     for (int slot = 0; slot < fit.ctas_per_sm; ++slot)
       for (int sm = 0; sm < num_sms && next_cta < launch.ctas(); ++sm) {
-        m_residents.push_back({sm, slot, 0, {}, 0, 0, 0, 0, {}});
+        m_residents.push_back({sm, slot});
         ++m_sms[static_cast<std::size_t>(sm)].ctas;
-        place(static_cast<int>(m_residents.size()) - 1, next_cta++, start, code);
+        place(static_cast<int>(m_residents.size()) - 1, m_schedule.taken(k, next_cta++), start,
+              m_speeds.cta_start + code);
       }
     while (!m_queue.empty()) {
       const Ready ready = m_queue.top();
@@ -208,7 +212,7 @@ class Run {
       result.end = std::max(result.end, ready.at);
       report_progress();
       if (next_cta < launch.ctas())
-        place(ready.resident, next_cta++, ready.at);
+        place(ready.resident, m_schedule.taken(k, next_cta++), ready.at, launch.persistent ? 0 : m_speeds.cta_start);
       else
         --m_sms[static_cast<std::size_t>(resident.sm)].ctas;
     }
@@ -216,8 +220,9 @@ class Run {
     return result.end;
   }
 
-  /// Starts CTA `cta` in the slot of a resident; `code` is how long it waits for instructions.
-  void place(int index, std::int64_t cta, Picoseconds now, Picoseconds code = 0) {
+  /// Starts CTA `cta` in the slot of a resident, `delay` later; without a delay a persistent CTA takes it, which loaded
+  /// ahead.
+  void place(int index, std::int64_t cta, Picoseconds now, Picoseconds delay) {
     Resident& resident = m_residents[static_cast<std::size_t>(index)];
     resident.cta = cta;
     prepare(program_of(m_schedule, m_kernel, cta), resident.work);
@@ -226,7 +231,10 @@ class Run {
     resident.began = now;
     resident.under_way.clear();
     Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
-    const Picoseconds started = on_core(sm, m_core_times.prologue(), now + m_speeds.cta_start + code);
+    const Picoseconds started = delay > 0 ? on_core(sm, m_core_times.prologue(), now + delay) : now;
+    resident.loads_from = delay > 0 ? started : resident.last_scores;
+    resident.last_scores = started;
+    resident.begins = true;
     record(resident, TileOp{}, {now, started}, Reason::launch, 0);
     m_queue.push({started, index});
   }
@@ -290,6 +298,8 @@ class Run {
       latest(now + m_speeds.barrier, Reason::barrier, end, reason);
     else
       latest(on_core(sm, *step.core, now), step.core->reason, end, reason);
+    resident.begins = resident.begins && step.starts;
+    if (step.op == Op::scores) resident.last_scores = end;
     m_result->reasons[static_cast<std::size_t>(reason)] += end - now;
     if (m_options->trace) {
       const Segment& segment = resident.work.program[resident.segment];
@@ -370,7 +380,7 @@ class Run {
   /// The CTA goes on when its warps have issued the copies.
   std::int64_t start(Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason,
                      Picoseconds& arrival) {
-    const Fetch fetched = fetch(resident, step, now);
+    const Fetch fetched = fetch(resident, step, resident.begins ? resident.loads_from : now);
     latest(on_core(m_sms[static_cast<std::size_t>(resident.sm)], *step.core, now), step.core->reason, end, reason);
     Arrival last{std::max(fetched.there, end), fetched.reason};
     if (!resident.under_way.empty() && resident.under_way.back().at > last.at) last = resident.under_way.back();
@@ -470,7 +480,7 @@ Picoseconds roofline_bound(const KernelCount& c, MatrixUnit unit, std::int64_t h
   const Quantity& fast = m.tensor_fp8_flops_per_clk.value > m.tensor_fp16_flops_per_clk.value
                              ? m.tensor_fp8_flops_per_clk
                              : m.tensor_fp16_flops_per_clk;
-  const Quantity& products = unit == MatrixUnit::tensor ? fast : m.fma_flops_per_clk;
+  const Quantity& products = on_tensor_cores(unit) ? fast : m.fma_flops_per_clk;
   const Speeds speeds(m);
   const std::int64_t sms = static_cast<std::int64_t>(m.num_sms.value);
   const std::int64_t wire = c.sm.sector_read + c.sm.sector_write;

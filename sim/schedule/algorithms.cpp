@@ -2,6 +2,7 @@
 
 #include "sim/error.h"
 #include "sim/schedule/decode_rung.h"
+#include "sim/schedule/flash_v3.h"
 #include "sim/schedule/tensor_rungs.h"
 
 namespace flashscope {
@@ -50,6 +51,8 @@ const std::vector<Algorithm>& all_algorithms() {
        make_flash_v2},
       {"flash_v2_tensor", Pass::forward, "06", "the same on tensor cores, loads under way while it computes",
        flash_v2_tensor_tile, make_flash_v2_tensor},
+      {"flash_v3", Pass::forward, "07", "Hopper: TMA, wgmma, warps that load and warps that compute (FlashAttention-3)",
+       flash_v3_tile, make_flash_v3},
       {"split_kv", Pass::forward, "decode", "decode: few rows, K/V split over CTAs, results combined (Flash-Decoding)",
        decode_tile, make_split_kv},
       {"three_pass", Pass::backward, "", "P as the forward pass stored it; dP and dS go through HBM", fma_backward_tile,

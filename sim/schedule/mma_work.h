@@ -1,4 +1,4 @@
-// What a warp of the tensor-core rungs (03, 06) executes for a tile operation. A CTA's warps share the query rows; each
+// What a warp of the tensor-core rungs (03, 06, 07) executes for a tile operation. A CTA's warps share the query rows; each
 // has every key and every column. Counts follow kernels/common/mma.cuh and the kernels' loops.
 #pragma once
 #include "sim/schedule/fma_work.h"
@@ -27,6 +27,9 @@ WarpWork start_copy_work(const CopyShape& copy);
 
 /// An accumulator of 8 · cols8 columns scaled (or not) and rounded into shared memory, two columns at a time.
 WarpWork round_work(const MmaTile& tile);
+
+/// Any operation of the rungs on wgmma: a warp has 16 of its warpgroup's 64 rows.
+WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op);
 
 /// Any operation of a rung whose CTAs have kMmaWarps warps.
 WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy);

@@ -257,7 +257,7 @@ TEST_CASE("2,000 random problems through the kernels: every element of O, LSE, d
       const AttentionProblem p = random_kernel_problem(random);
       const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
       const Judge judge(p, inputs);
-      for (const std::string& rung : p.pass == Pass::forward ? rungs(p.dtype) : backward_rungs()) {
+      for (const std::string& rung : p.pass == Pass::forward ? rungs(p) : backward_rungs()) {
         const auto schedule = make_schedule(rung, p);
         AttentionOutputs outputs;
         {

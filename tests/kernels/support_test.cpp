@@ -78,10 +78,38 @@ TEST_CASE("what is not built is refused with what is") {
   }
   for (int head_dim : {1, 7, 8, 24, 40, 72, 80, 96, 117, 118, 192, 256}) {
     p.head_dim = head_dim;
-    for (const Algorithm& algorithm : built()) CHECK(why(algorithm.name.c_str()) == "");
+    for (const Algorithm& algorithm : built())
+      if (head_dim % 8 == 0 || algorithm.name != "flash_v3")
+        CHECK(why(algorithm.name.c_str()) == "");
+      else
+        CHECK(contains(why("flash_v3"), "no multiple of 8, which TMA needs"));
   }
   p.dense_mask = true;
   CHECK(contains(why("flash_v2"), "causal and window run"));
+}
+
+TEST_CASE("flash_v3 runs on Hopper alone, with the tile that it takes for the problem") {
+  AttentionProblem p;
+  const auto why = [&](int capability, TileShape tile = {0, 0, 0}) {
+    DeviceInfo device = h200();
+    device.compute_capability = capability;
+    return kernels::why_unsupported(*make_schedule("flash_v3", p, tile), device);
+  };
+  for (int capability : {75, 80, 89, 100, 120})
+    CHECK(contains(why(capability), "needs compute capability 9.0 (Hopper): TMA and wgmma"));
+  for (int head_dim : {8, 64, 72, 128, 136, 256})
+    for (int seqlen : {1, 100, 1000, 5000, 20000})
+      for (int heads : {1, 16, 512})
+        for (bool causal : {false, true}) {
+          p.head_dim = head_dim;
+          p.seqlen_q = p.seqlen_k = seqlen;
+          p.heads = p.kv_heads = heads;
+          p.causal = causal;
+          CHECK(why(90) == "");
+        }
+  CHECK(contains(why(90, {64, 128, 2}), "simulated only"));
+  p.dtype = DType::fp32;
+  CHECK(contains(why(90), "fp16, bf16 are"));
 }
 
 TEST_CASE("shared memory over the device's limit is refused with both numbers") {

@@ -134,7 +134,8 @@ TEST_CASE("every algorithm gives work for each of its operations, without negati
       for (int Stretch::*count : {&Stretch::instructions, &Stretch::clocks, &Stretch::fma, &Stretch::alu,
                                   &Stretch::mufu, &Stretch::bank_reads, &Stretch::wavefronts, &Stretch::waits})
         CHECK(sum(work, count) >= 0);
-      if (op.op == Op::scores || op.op == Op::weighted_sum) CHECK(sum(work, &Stretch::fma) + sum(work, &Stretch::mma) > 0);
+      if (op.op == Op::scores || op.op == Op::weighted_sum)
+        CHECK(sum(work, &Stretch::fma) + sum(work, &Stretch::mma) + sum(work, &Stretch::wgmma) > 0);
     }
 
    private:
