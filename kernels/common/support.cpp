@@ -5,6 +5,7 @@
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/decode_rung.h"
 #include "sim/schedule/fma_rungs.h"
+#include "sim/schedule/tensor_backward.h"
 
 namespace flashscope::kernels {
 namespace {
@@ -32,9 +33,10 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
   if (p.dtype != DType::fp16 && p.dtype != DType::bf16 && (p.dtype != DType::fp32 || on_tensor_cores))
     return name + ": no kernel is built for " + name_of(p.dtype) + "; " + (on_tensor_cores ? "" : "fp32, ") +
            "fp16, bf16 are";
-  if (p.head_dim > kFmaMaxHeadDim)
-    return name + ": head_dim " + std::to_string(p.head_dim) + " is above what is built; 1 … " +
-           std::to_string(kFmaMaxHeadDim) + " run";
+  const int widest = on_tensor_cores && p.pass == Pass::backward ? kTensorBackwardMaxHeadDim : kFmaMaxHeadDim;
+  if (p.head_dim > widest)
+    return name + ": head_dim " + std::to_string(p.head_dim) + " is above what is built; 1 … " + std::to_string(widest) +
+           " run";
   if (p.is_sparse()) return name + ": no kernel takes packed sequences or a block mask yet; causal and window run";
   if (p.dense_mask) return name + ": no kernel takes a mask of any form; causal and window run";
   const TileShape built = algorithm_named(name, p.pass).default_tile(p);
