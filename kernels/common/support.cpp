@@ -6,6 +6,7 @@
 #include "sim/schedule/decode_rung.h"
 #include "sim/schedule/fma_rungs.h"
 #include "sim/schedule/hopper_rungs.h"
+#include "sim/schedule/tensor_backward.h"
 
 namespace flashscope::kernels {
 namespace {
@@ -33,9 +34,10 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
   if (p.dtype != DType::fp16 && p.dtype != DType::bf16 && (p.dtype != DType::fp32 || on_tensor_cores(unit)))
     return name + ": no kernel is built for " + name_of(p.dtype) + "; " + (on_tensor_cores(unit) ? "" : "fp32, ") +
            "fp16, bf16 are";
-  if (p.head_dim > kFmaMaxHeadDim)
-    return name + ": head_dim " + std::to_string(p.head_dim) + " is above what is built; 1 … " +
-           std::to_string(kFmaMaxHeadDim) + " run";
+  const int widest = on_tensor_cores(unit) && p.pass == Pass::backward ? kTensorBackwardMaxHeadDim : kFmaMaxHeadDim;
+  if (p.head_dim > widest)
+    return name + ": head_dim " + std::to_string(p.head_dim) + " is above what is built; 1 … " + std::to_string(widest) +
+           " run";
   const int multiple = kTmaRowBytes / element_bytes(p.dtype);
   if (unit == MatrixUnit::wgmma && p.head_dim % multiple != 0)
     return name + ": head_dim " + std::to_string(p.head_dim) + " is no multiple of " + std::to_string(multiple) +

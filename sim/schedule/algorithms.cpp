@@ -3,6 +3,7 @@
 #include "sim/error.h"
 #include "sim/schedule/decode_rung.h"
 #include "sim/schedule/flash_v3.h"
+#include "sim/schedule/tensor_backward.h"
 #include "sim/schedule/tensor_rungs.h"
 
 namespace flashscope {
@@ -36,6 +37,11 @@ TileShape fma_backward_tile(const AttentionProblem& p) {
   return p.head_dim <= 64 ? TileShape{64, 64, 1} : p.head_dim <= 128 ? TileShape{32, 64, 1} : TileShape{32, 32, 1};
 }
 
+TileShape tensor_backward_tile(const AttentionProblem& p) {
+  const int side = mma_backward_block(fma_width(p.head_dim));
+  return {side, side, kMmaBackwardStages};
+}
+
 /// The list. Add a line here.
 const std::vector<Algorithm>& all_algorithms() {
   static const std::vector<Algorithm> list = {
@@ -61,6 +67,8 @@ const std::vector<Algorithm>& all_algorithms() {
        fma_backward_tile, make_flash_v1_backward},
       {"flash_v2", Pass::backward, "05", "S and P recomputed, twice: a kernel for dK and dV, one for dQ",
        fma_backward_tile, make_flash_v2_backward},
+      {"flash_v2_tensor", Pass::backward, "06", "the same on tensor cores, loads under way while it computes",
+       tensor_backward_tile, make_flash_v2_tensor_backward},
   };
   return list;
 }

@@ -180,4 +180,71 @@ WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op) {
   throw Error(ErrorKind::internal, std::string("wgmma_warp_work: ") + name_of(op.op) + " is no operation of these rungs");
 }
 
+namespace {
+
+WarpWork repeated(const WarpWork& work, int times) {
+  WarpWork all;
+  for (int n = 0; n < times; ++n) all.then(work);
+  return all;
+}
+
+/// A row a thread, into a register and from there to shared memory.
+WarpWork start_statistic_work() {
+  return WarpWork().then({.instructions = 20, .clocks = 50, .fma = 2, .alu = 12, .wavefronts = 1});
+}
+
+}  // namespace
+
+WarpWork mma_backward_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy,
+                           const MmaBackwardShape& shape) {
+  const int width = fma_width(schedule.problem().head_dim), element = element_bytes(schedule.problem().dtype);
+  const int rows16 = std::max(1, ceil_div(shape.owned, 16 * kMmaWarps));
+  const int chunk = std::min(shape.chunk, shape.streamed), chunks = ceil_div(shape.streamed, chunk);
+  const MmaTile scores = {rows16, ceil_div(chunk, 8)}, gradient = {rows16, width / 8};
+  const int rows = 2 * rows16, cols = kPairs * scores.cols8;  // of a thread, in a chunk
+  // LSE and D of columns come from shared memory, two a read; those of rows stay in registers.
+  const int reads = shape.owns_keys ? scores.cols8 : 0;
+  switch (op.op) {
+    case Op::load:
+      if (layout_of(op.tensor) == Layout::statistic) return start_statistic_work();
+      return mma_warp_work(schedule, op, copy);
+    case Op::store: {
+      const WarpWork work = mma_warp_work(schedule, op, copy);
+      return layout_of(op.tensor) == Layout::statistic ? work : round_work(gradient).then(work);
+    }
+    case Op::row_dot: return repeated(mma_transposed_work({1, 2}, width, element), rows16);
+    case Op::clear_gradient: return arithmetic_work(rows * kPairs * gradient.cols8);
+    case Op::scores:
+    case Op::d_probabilities: return repeated(mma_transposed_work(scores, width, element), chunks);
+    case Op::mask: {
+      const int n = 12 * rows + 3 * rows * cols;
+      return WarpWork().then({.instructions = n, .clocks = straight(n), .alu = n}, chunks);
+    }
+    case Op::probabilities: {  // a multiply-add, a multiplication and an exponential an element
+      const int n = 3 * rows * cols + reads;
+      return WarpWork().then({.instructions = n,
+                              .clocks = straight(n),
+                              .fma = 2 * rows * cols,
+                              .mufu = rows * cols,
+                              .wavefronts = reads,
+                              .waits = 1},
+                             chunks);
+    }
+    case Op::d_scores: {  // a subtraction and a multiplication
+      const int n = 2 * rows * cols + reads;
+      return WarpWork().then({.instructions = n,
+                              .clocks = straight(n),
+                              .fma = 2 * rows * cols,
+                              .wavefronts = reads,
+                              .waits = reads > 0 ? 1 : 0},
+                             chunks);
+    }
+    case Op::gradient_sum: return repeated(mma_work(gradient, chunk, AFrom::registers, element), chunks);
+    case Op::barrier:
+    case Op::wait: return {};
+    default: break;
+  }
+  throw Error(ErrorKind::internal, std::string("mma_backward_work: ") + name_of(op.op) + " is no operation of these kernels");
+}
+
 }  // namespace flashscope

@@ -31,7 +31,19 @@ WarpWork round_work(const MmaTile& tile);
 /// Any operation of the rungs on wgmma: a warp has 16 of its warpgroup's 64 rows.
 WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op);
 
-/// Any operation of a rung whose CTAs have kMmaWarps warps.
+/// Any operation of a forward rung whose CTAs have kMmaWarps warps.
 WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy);
+
+/// How a backward kernel shares its work: the warps share the `owned` rows, of queries or of keys, and each takes the
+/// `streamed` rows of a tile `chunk` at a time.
+struct MmaBackwardShape {
+  int owned = 0;
+  int streamed = 0;
+  int chunk = 0;
+  bool owns_keys = false;
+};
+/// Any operation of a backward kernel whose CTAs have kMmaWarps warps.
+WarpWork mma_backward_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy,
+                           const MmaBackwardShape& shape);
 
 }  // namespace flashscope

@@ -243,13 +243,14 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
 
 int CtaProgram::start(Tensor tensor, int i, int j, Access access) {
   const Range rows = layout_of(tensor) == Layout::by_key ? keys_of(j) : rows_of(i);
-  const Range cols = layout_of(tensor) == Layout::scores ? keys_of(j) : Range{0, head_dim()};
+  const bool is_statistic = layout_of(tensor) == Layout::statistic;
+  const Range cols = layout_of(tensor) == Layout::scores ? keys_of(j) : Range{0, is_statistic ? 1 : head_dim()};
   TileOp t = moved(Op::load, tensor, i, j, rows, cols, access);
   const TensorShape shape = shape_of(tensor, problem());
   const std::int64_t first_byte =
       t.head * shape.head_bytes() + t.row * shape.pitch() + std::int64_t{t.col} * shape.element_bytes;
   const std::int64_t row_bytes = std::int64_t{t.cols} * shape.element_bytes;
-  t.starts = copy_width(first_byte, shape.pitch(), row_bytes, shape.element_bytes) == kVectorBytes;
+  t.starts = is_statistic || copy_width(first_byte, shape.pitch(), row_bytes, shape.element_bytes) == kVectorBytes;
   m_sink.op(t);
   return t.starts ? 1 : 0;
 }

@@ -202,7 +202,8 @@ class CtaProgram {
   void load(Tensor tensor, int i, int j) { move(Op::load, tensor, i, j); }
   void store(Tensor tensor, int i, int j, Access access = Access::copy) { move(Op::store, tensor, i, j, access); }
   /// Starts to load a tile and goes on (cp.async, TMA). Copies of single elements go through registers instead and have
-  /// arrived at once: a plain load. Returns how many loads are now under way because of it: 1 or 0.
+  /// arrived at once: a plain load. But statistics, a row a thread, wait in the register that they come to. Returns how
+  /// many loads are now under way because of it: 1 or 0.
   int start(Tensor tensor, int i, int j, Access access = Access::copy);
   /// Until at most `pending` of the started loads are under way.
   void wait(int i, int j, int pending = 0);

@@ -22,9 +22,6 @@ void check_values(const std::vector<double>& found, const std::vector<double>& e
   }
 }
 
-/// Of float32 what is given; half precision has eleven bits, and inputs, weights and outputs are rounded to them.
-double within(DType dtype, double tolerance) { return dtype == DType::fp32 ? tolerance : 4e-3; }
-
 TEST_CASE("scores far below any finite sentinel are scores, not masked keys") {
   for (DType dtype : {DType::fp32, DType::fp16})
     for (const std::string& rung : rungs(dtype)) {

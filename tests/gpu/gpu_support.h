@@ -57,13 +57,31 @@ inline std::vector<std::pair<std::string, DType>> rungs() {
   return all;
 }
 
-/// Algorithms that have kernels for the backward pass.
-inline std::vector<std::string> backward_rungs() {
+/// Backward passes that are built for a dtype and a head_dim.
+inline std::vector<std::string> backward_rungs(DType dtype, int head_dim = 64) {
   std::vector<std::string> names;
+  AttentionProblem p;
+  p.pass = Pass::backward;
+  p.dtype = dtype;
+  p.head_dim = head_dim;
   for (const Algorithm& algorithm : algorithms(Pass::backward))
-    if (!algorithm.rung.empty()) names.push_back(algorithm.name);
+    if (!algorithm.rung.empty() && device().why_unsupported(*make_schedule(algorithm.name, p)).empty())
+      names.push_back(algorithm.name);
   return names;
 }
+
+/// All of them, each with the widest dtype that it is built for.
+inline std::vector<std::pair<std::string, DType>> backward_rungs() {
+  std::vector<std::pair<std::string, DType>> all;
+  const std::vector<std::string> wide = backward_rungs(DType::fp32);
+  for (const std::string& name : wide) all.emplace_back(name, DType::fp32);
+  for (const std::string& name : backward_rungs(DType::fp16))
+    if (std::find(wide.begin(), wide.end(), name) == wide.end()) all.emplace_back(name, DType::fp16);
+  return all;
+}
+
+/// Of float32 what is given; half precision has eleven bits, and inputs, weights and outputs are rounded to them.
+inline double within(DType dtype, double tolerance) { return dtype == DType::fp32 ? tolerance : 4e-3; }
 
 inline std::string text_of(const AttentionProblem& p) {
   return std::string(name_of(p.dtype)) + " batch " + std::to_string(p.batch) + " heads " + std::to_string(p.heads) +
