@@ -187,8 +187,10 @@ __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softm
         lse = softmax_in_registers(scores_of(row), probabilities_of(row), num_keys, warps, scratch);
       } else {
         const RowStatistics statistics = sweep_statistics(scores_of(row), num_keys, warps, scratch);
-        smem_base[row - rows.begin] = statistics.base;  // the same from every thread
-        smem_inverse[row - rows.begin] = statistics.inverse;
+        if (warps.lane() == 0) {
+          smem_base[row - rows.begin] = statistics.base;
+          smem_inverse[row - rows.begin] = statistics.inverse;
+        }
         lse = statistics.lse;
       }
       if (warps.lane() == 0) smem_lse[row - rows.begin] = lse;

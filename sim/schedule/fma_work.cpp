@@ -224,10 +224,6 @@ Stretch exponentials(int n) {
           .waits = 1};
 }
 
-}  // namespace
-
-namespace {
-
 /// A warp's share of the rows of one operation of the softmax pass.
 struct WarpShare {
   explicit WarpShare(const SoftmaxRows& r)
