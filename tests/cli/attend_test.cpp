@@ -1,6 +1,7 @@
 // flashscope attend: the eight-key example of tiled attention, step by step, and the user's own files.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/cli/support.h"

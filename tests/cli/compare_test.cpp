@@ -2,6 +2,9 @@
 #include <doctest/doctest.h>
 
 #include "tests/cli/support.h"
+
+#include <algorithm>
+
 #include "viz/io/json_numbers.h"
 
 namespace flashscope {

@@ -1,6 +1,8 @@
 // The Chrome trace format (case F05): microseconds from integers, escaping, closing.
 #include "viz/io/trace_export.h"
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "sim/engine/engine.h"

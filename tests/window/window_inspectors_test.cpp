@@ -1,6 +1,7 @@
 // What the inspectors show: computed from schedule, count, engine and recording, never a second time.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

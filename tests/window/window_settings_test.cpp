@@ -1,6 +1,7 @@
 // Numbers are inside their ranges before anything uses them; what the session makes of them.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>

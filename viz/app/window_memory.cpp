@@ -1,6 +1,7 @@
 #include "viz/app/window_memory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>

@@ -1,5 +1,6 @@
 // flashscope compare: predicted beside measured for two settings, and why their bytes differ.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <memory>
 

@@ -1,5 +1,6 @@
 #include "viz/core/state_token.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <functional>

@@ -2,6 +2,7 @@
 // run, claims, show and ask (docs/file-formats.md). Parsing computes nothing and checks what can be checked without
 // running.
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>

@@ -1,5 +1,8 @@
 // Inline Markdown of a lesson.
 #include "sim/error.h"
+
+#include <algorithm>
+
 #include "viz/io/lesson.h"
 
 namespace flashscope {

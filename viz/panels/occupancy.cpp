@@ -1,4 +1,7 @@
 #include "viz/core/text.h"
+
+#include <algorithm>
+
 #include "viz/panels/panels.h"
 #include "viz/render/plot.h"
 
