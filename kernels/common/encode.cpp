@@ -1,26 +1,41 @@
 #include "kernels/common/encode.h"
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 
+#include "kernels/common/in_parts.h"
 #include "sim/compute/rounding.h"
 #include "sim/error.h"
 
 namespace flashscope::kernels {
 namespace {
 
+constexpr std::int64_t kSmallestPart = 1 << 16;  // elements that are worth a thread
+
+// Bytes as this machine orders them: GPUs order them the same way.
 template <class Bits>
-void append(std::vector<unsigned char>& bytes, Bits bits) {
-  unsigned char raw[sizeof bits];
-  std::memcpy(raw, &bits, sizeof bits);
-  bytes.insert(bytes.end(), raw, raw + sizeof bits);
+void put(unsigned char* to, Bits bits) {
+  std::memcpy(to, &bits, sizeof bits);
+}
+template <class Bits>
+Bits get(const unsigned char* from) {
+  Bits bits;
+  std::memcpy(&bits, from, sizeof bits);
+  return bits;
 }
 
 std::uint32_t bits_of(float x) {
   std::uint32_t bits;
   std::memcpy(&bits, &x, sizeof bits);
   return bits;
+}
+
+float float_of(std::uint32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
 }
 
 /// x is a value of fp16 already.
@@ -43,45 +58,41 @@ double fp16_value(std::uint16_t bits) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-[[noreturn]] void no_rung(DType dtype) {
+void check_stored(DType dtype) {
+  if (dtype == DType::fp32 || dtype == DType::fp16 || dtype == DType::bf16) return;
   throw Error(ErrorKind::internal, std::string("no kernel stores ") + name_of(dtype));
 }
 
 }  // namespace
 
 std::vector<unsigned char> encode(DType dtype, const std::vector<double>& values) {
-  std::vector<unsigned char> bytes;
-  bytes.reserve(values.size() * static_cast<std::size_t>(element_bytes(dtype)));
-  for (double value : values) {
-    const double x = round_to(dtype, value);
-    switch (dtype) {
-      case DType::fp32: append(bytes, bits_of(static_cast<float>(x))); break;
-      case DType::bf16: append(bytes, static_cast<std::uint16_t>(bits_of(static_cast<float>(x)) >> 16)); break;
-      case DType::fp16: append(bytes, fp16_bits(x)); break;
-      default: no_rung(dtype);
+  check_stored(dtype);
+  const std::int64_t size = element_bytes(dtype);
+  std::vector<unsigned char> bytes(values.size() * static_cast<std::size_t>(size));
+  in_parts(static_cast<std::int64_t>(values.size()), kSmallestPart, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) {
+      const double x = round_to(dtype, values[static_cast<std::size_t>(n)]);
+      const std::uint32_t fp32_bits = bits_of(static_cast<float>(x));
+      unsigned char* const to = bytes.data() + size * n;
+      if (dtype == DType::fp32) put(to, fp32_bits);
+      if (dtype == DType::bf16) put(to, static_cast<std::uint16_t>(fp32_bits >> 16));
+      if (dtype == DType::fp16) put(to, fp16_bits(x));
     }
-  }
+  });
   return bytes;
 }
 
 std::vector<double> decode(DType dtype, const unsigned char* bytes, std::size_t count) {
+  check_stored(dtype);
   std::vector<double> values(count);
-  for (std::size_t n = 0; n < count; ++n) {
-    if (dtype == DType::fp32) {
-      float x;
-      std::memcpy(&x, bytes + 4 * n, 4);
-      values[n] = x;
-    } else if (dtype == DType::bf16) {
-      const std::uint32_t bits = static_cast<std::uint32_t>(bytes[2 * n] << 16 | bytes[2 * n + 1] << 24);
-      float x;
-      std::memcpy(&x, &bits, 4);
-      values[n] = x;
-    } else if (dtype == DType::fp16) {
-      values[n] = fp16_value(static_cast<std::uint16_t>(bytes[2 * n] | bytes[2 * n + 1] << 8));
-    } else {
-      no_rung(dtype);
+  in_parts(static_cast<std::int64_t>(count), kSmallestPart, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) {
+      double& value = values[static_cast<std::size_t>(n)];
+      if (dtype == DType::fp32) value = get<float>(bytes + 4 * n);
+      if (dtype == DType::bf16) value = float_of(static_cast<std::uint32_t>(get<std::uint16_t>(bytes + 2 * n)) << 16);
+      if (dtype == DType::fp16) value = fp16_value(get<std::uint16_t>(bytes + 2 * n));
     }
-  }
+  });
   return values;
 }
 

@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 
+#include "kernels/common/in_parts.h"
 #include "sim/compute/rounding.h"
 #include "sim/compute/tolerance.h"
 #include "sim/error.h"
@@ -14,11 +15,22 @@ namespace flashscope::kernels {
 namespace {
 
 constexpr std::int64_t kFullWork = std::int64_t{1} << 25;
+constexpr std::int64_t kSmallestPart = 1 << 16;  // elements that are worth a thread
 
-Array seeded_array(const TensorShape& shape, DType dtype, std::mt19937& random) {
+/// Each head has a generator of its own, so that heads can be drawn side by side.
+Array seeded_array(Tensor tensor, const AttentionProblem& problem, std::uint32_t seed) {
+  const TensorShape shape = shape_of(tensor, problem);
   Array array(shape.heads, shape.rows, shape.cols);
-  std::normal_distribution<double> normal;
-  for (double& value : array.values) value = round_to(dtype, normal(random));
+  const std::int64_t head_elements = std::int64_t{shape.rows} * shape.cols;
+  in_parts(shape.heads, kSmallestPart / std::max<std::int64_t>(1, head_elements), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t head = begin; head < end; ++head) {
+      std::seed_seq seeds{seed, static_cast<std::uint32_t>(tensor), static_cast<std::uint32_t>(head)};
+      std::mt19937 random(seeds);
+      std::normal_distribution<double> normal;
+      double* const values = array.values.data() + head * head_elements;
+      for (std::int64_t n = 0; n < head_elements; ++n) values[n] = round_to(problem.dtype, normal(random));
+    }
+  });
   return array;
 }
 
@@ -156,13 +168,9 @@ void report_gradients(VerifiedOutputs& verified, const OfGradients<flashscope::V
 }  // namespace
 
 AttentionInputs seeded_inputs(const AttentionProblem& problem, std::uint32_t seed) {
-  std::mt19937 random(seed);
-  Array q = seeded_array(shape_of(Tensor::Q, problem), problem.dtype, random);
-  Array k = seeded_array(shape_of(Tensor::K, problem), problem.dtype, random);
-  Array v = seeded_array(shape_of(Tensor::V, problem), problem.dtype, random);
-  AttentionInputs inputs{std::move(q), std::move(k), std::move(v), {}};
-  if (problem.pass == Pass::backward)
-    inputs.d_out = seeded_array(shape_of(Tensor::dO, problem), problem.dtype, random);
+  AttentionInputs inputs{seeded_array(Tensor::Q, problem, seed), seeded_array(Tensor::K, problem, seed),
+                         seeded_array(Tensor::V, problem, seed), {}};
+  if (problem.pass == Pass::backward) inputs.d_out = seeded_array(Tensor::dO, problem, seed);
   return inputs;
 }
 

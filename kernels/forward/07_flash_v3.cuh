@@ -353,7 +353,8 @@ __device__ void consume(const FlashV3Params& p, unsigned smem, typename Kernel::
     // 1. Which query tile, and which key tiles does it see?
     barriers.q_full().wait(q_at.parity());
     q_at.advance();
-    const int tile = *smem_tile;
+    // Read by the lane that will say that the warp has read it.
+    const int tile = __shfl_sync(~0u, is_first_lane() ? *smem_tile : 0, 0);
     if (tile < 0) break;
     const QueryTile at = query_tile(p, tile);
     const Range rows = {at.i * kBlockM, at.i * kBlockM + tile_rows(p.mask.seqlen_q, kBlockM, at.i)};
