@@ -151,9 +151,9 @@ __device__ void sweep_probabilities(const T* s, T* p, int num_keys, RowWarps war
     store_probabilities<T>(p, key, load_scores<T>(s, key, num_keys), row);
 }
 
-/// P = softmax(S), kSoftmaxRows rows at a time, each by as many warps as can hold it (softmax_warps() in walk.h).
-/// Longer rows are swept once each by the whole CTA, then a second time.
-template <class T, int kBlockM, class Observer>
+/// P = softmax(S) of kSoftmaxRows rows, each by as many warps as can hold it (softmax_warps() in walk.h). Longer rows are
+/// swept once each by the whole CTA, then a second time.
+template <class T, class Observer>
 __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softmax(KernelParams p, Observer log) {
   extern __shared__ float4 shared[];
   float* const smem_lse = reinterpret_cast<float*>(shared);  // [kSoftmaxRows]
@@ -162,7 +162,7 @@ __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softm
   float* const scratch = smem_inverse + kSoftmaxRows;  // two floats a warp
 
   const CtaPlace<T> at(p);
-  const Range tile_rows = rows_of_tile(p.mask.seqlen_q, kBlockM, at.inner), keys = {0, p.mask.seqlen_k};
+  const Range rows = rows_of_tile(p.mask.seqlen_q, kSoftmaxRows, at.inner), keys = {0, p.mask.seqlen_k};
   const int num_keys = size_of(keys), row_warps = softmax_warps(num_keys, sizeof(T));
   const bool fits = row_warps > 0;
   const RowWarps warps{fits ? row_warps : kSoftmaxThreads / kWarpSize};
@@ -176,35 +176,30 @@ __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softm
     return weights.base + weights.first();
   };
 
-  for (int begin = tile_rows.begin; begin < tile_rows.end; begin += kSoftmaxRows) {
-    const Range rows = {begin, min_int(begin + kSoftmaxRows, tile_rows.end)};
-    log.load(at.scores(rows, keys));
-    if (!fits) log.load(at.scores(rows, keys));
-    log.compute(Op::softmax, at.head, rows, keys);
-    for (int row = rows.begin + warps.group(); row < rows.end; row += rows_at_once) {
-      float lse;
-      if (fits) {
-        lse = softmax_in_registers(scores_of(row), probabilities_of(row), num_keys, warps, scratch);
-      } else {
-        const RowStatistics statistics = sweep_statistics(scores_of(row), num_keys, warps, scratch);
-        if (warps.lane() == 0) {
-          smem_base[row - rows.begin] = statistics.base;
-          smem_inverse[row - rows.begin] = statistics.inverse;
-        }
-        lse = statistics.lse;
+  log.load(at.scores(rows, keys));
+  if (!fits) log.load(at.scores(rows, keys));
+  log.compute(Op::softmax, at.head, rows, keys);
+  for (int row = rows.begin + warps.group(); row < rows.end; row += rows_at_once) {
+    RowStatistics statistics;
+    if (fits) {
+      statistics.lse = softmax_in_registers(scores_of(row), probabilities_of(row), num_keys, warps, scratch);
+    } else {
+      statistics = sweep_statistics(scores_of(row), num_keys, warps, scratch);
+      if (warps.lane() == 0) {
+        smem_base[row - rows.begin] = statistics.base;
+        smem_inverse[row - rows.begin] = statistics.inverse;
       }
-      if (warps.lane() == 0) smem_lse[row - rows.begin] = lse;
     }
-    __syncthreads();
-    if (!fits)
-      for (int row = rows.begin; row < rows.end; ++row)
-        sweep_probabilities(scores_of(row), probabilities_of(row), num_keys, warps,
-                            {smem_base[row - rows.begin], smem_inverse[row - rows.begin], 0});
-    log.store(at.probabilities(rows, keys));
-    log.compute(Op::log_sum_exp, at.head, rows, {0, 1});
-    store_tile(smem_lse, 1, at.lse(rows), log);
-    __syncthreads();  // the next rows take the place of these statistics
+    if (warps.lane() == 0) smem_lse[row - rows.begin] = statistics.lse;
   }
+  __syncthreads();
+  if (!fits)
+    for (int row = rows.begin; row < rows.end; ++row)
+      sweep_probabilities(scores_of(row), probabilities_of(row), num_keys, warps,
+                          {smem_base[row - rows.begin], smem_inverse[row - rows.begin], 0});
+  log.store(at.probabilities(rows, keys));
+  log.compute(Op::log_sum_exp, at.head, rows, {0, 1});
+  store_tile(smem_lse, 1, at.lse(rows), log);
 }
 
 }  // namespace flashscope::kernels

@@ -94,7 +94,7 @@ struct Scores {
 struct Softmax {
   template <class T, int kWidth, class Observer>
   static const void* function() {
-    return reinterpret_cast<const void*>(&three_pass_softmax<T, FmaTile<kWidth>::kBlockM, Observer>);
+    return reinterpret_cast<const void*>(&three_pass_softmax<T, Observer>);
   }
 };
 struct WeightedSum {

@@ -149,7 +149,7 @@ template <class T, int kWidth, class Observer>
 const void* pass(int kernel) {
   switch (kernel) {
     case 0: return reinterpret_cast<const void*>(&three_pass_tensor_scores<T, kWidth, Observer>);
-    case 1: return reinterpret_cast<const void*>(&three_pass_softmax<T, mma_block_m(kWidth), Observer>);
+    case 1: return reinterpret_cast<const void*>(&three_pass_softmax<T, Observer>);
     case 2: return reinterpret_cast<const void*>(&three_pass_tensor_weighted_sum<T, kWidth, Observer>);
     default: return nullptr;
   }

@@ -91,8 +91,8 @@ enum class Access {
   row_per_warp,  // one element a lane, a warp on up to 32 columns of one row
   row_per_lane,  // one element a lane, lanes on consecutive rows: a naive column walk
   by_eight_rows,  // the same, one lane in four: what a warp's accumulator has of eight rows
-  box,            // TMA: each row of each box of 128 bytes
-  half_box,       // pieces of 64 bytes of a row: what four lanes with 16 bytes each write
+  box,            // TMA: the rows of boxes as large as the tile, also where they reach beyond the tensor
+  by_64_bytes,    // pieces of 64 bytes of a row: what four lanes with 16 bytes each write
   broadcast,     // all lanes of a warp read the same element
 };
 

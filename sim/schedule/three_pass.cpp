@@ -37,7 +37,7 @@ ThreePass::ThreePass(const AttentionProblem& p, TileShape tile) : ThreePass("thr
 
 KernelLaunch ThreePass::softmax_launch() const {
   return {"three_pass_softmax",
-          num_tiles(problem().seqlen_q, tile().br),
+          num_tiles(problem().seqlen_q, score_block_rows()),
           problem().num_heads(),
           {kSoftmaxThreads, kSoftmaxSmemBytes, kSoftmaxRegisters},
           {},
@@ -61,7 +61,13 @@ ClosedForm ThreePass::closed_form() const {
 int ThreePass::score_block_rows() const { return tile().br % kSoftmaxRows == 0 ? kSoftmaxRows : tile().br; }
 
 std::vector<std::pair<std::int64_t, std::int64_t>> ThreePass::cta_classes(int kernel) const {
-  return kernel == kScores ? score_tile_classes() : Schedule::cta_classes(kernel);
+  if (kernel == kScores) return score_tile_classes();
+  if (kernel != kSoftmax || !sector_aligned()) return Schedule::cta_classes(kernel);
+  const int whole = problem().seqlen_q / score_block_rows(), all = num_tiles(problem().seqlen_q, score_block_rows());
+  std::vector<std::pair<std::int64_t, std::int64_t>> classes;  // no mask in this pass: whole, or fewer rows
+  if (whole > 0) classes.emplace_back(0, whole);
+  if (whole < all) classes.emplace_back(whole, 1);
+  return classes;
 }
 
 WarpWork ThreePass::warp_work(int kernel, const TileOp& op) const {
@@ -106,20 +112,17 @@ void ThreePass::scores_cta(int i, int j, CtaProgram& cta) const {
   cta.store(Tensor::S, i, j);
 }
 
-void ThreePass::softmax_cta(int i, CtaProgram& cta) const {
+void ThreePass::softmax_cta(int part, CtaProgram& cta) const {
   // The row maximum and sum, then the probabilities; a row too long for the chip is read twice.
-  const Range tile_rows = cta.rows_of(i), keys = {0, problem().seqlen_k};
+  const int i = part * score_block_rows() / tile().br;
+  const Range rows = rows_of_tile(problem().seqlen_q, score_block_rows(), part), keys = {0, problem().seqlen_k};
   const bool fits = softmax_warps(problem().seqlen_k, static_cast<int>(element_bytes(problem().dtype))) > 0;
-  for (int row = tile_rows.begin; row < tile_rows.end; row += kSoftmaxRows) {
-    const Range rows = {row, min_int(row + kSoftmaxRows, tile_rows.end)};
-    cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::whole_rows);
-    if (!fits)
-      cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::whole_rows);
-    cta.softmax(i, rows);
-    cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::whole_rows);
-    cta.log_sum_exp(i, rows);
-    cta.move_region(Op::store, Tensor::LSE, i, 0, rows, {0, 1}, Access::copy);
-  }
+  cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::whole_rows);
+  if (!fits) cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::whole_rows);
+  cta.softmax(i, rows);
+  cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::whole_rows);
+  cta.log_sum_exp(i, rows);
+  cta.move_region(Op::store, Tensor::LSE, i, 0, rows, {0, 1}, Access::copy);
 }
 
 void ThreePass::weighted_sum_cta(int i, CtaProgram& cta) const {

@@ -30,7 +30,8 @@ class ThreePass : public Schedule {
   WarpWork softmax_work(const TileOp& op) const;
 
  private:
-  void softmax_cta(int i, CtaProgram& cta) const;
+  /// A block of rows (score_block_rows): many short CTAs leave no SM idle at the end.
+  void softmax_cta(int part, CtaProgram& cta) const;
 };
 
 }  // namespace flashscope

@@ -124,7 +124,7 @@ FLASHSCOPE_HD int softmax_warps(int seqlen_k, int element) {
     if (row_bytes <= std::int64_t{warps} * kWarpSize * kSoftmaxVectors * kVectorBytes) return warps;
   return 0;
 }
-/// Rows it takes at a time: it reads them (twice, if they do not fit), then writes them.
+/// Rows of one of its CTAs: it reads them (twice, if they do not fit), then writes them.
 inline constexpr int kSoftmaxRows = 16;
 inline constexpr int kSoftmaxSmemBytes = 4 * (3 * kSoftmaxRows + 2 * kSoftmaxThreads / kWarpSize);
 
