@@ -10,6 +10,7 @@
 #include "viz/cli/describe.h"
 #include "viz/cli/format.h"
 #include "viz/cli/options.h"
+#include "viz/cli/problem_list.h"
 #include "viz/cli/problem_options.h"
 #include "viz/cli/table.h"
 #include "viz/cli/today.h"
@@ -57,44 +58,6 @@ void add_tasks(const ProblemOptions& problem, const std::vector<std::string>& na
     for (const Algorithm& algorithm : algorithms(problem.pass)) add(algorithm.name);
   else
     for (const std::string& name : names) add(name);
-}
-
-/// The text of a JSON value as it would stand on the command line.
-std::string option_text(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_array()) {  // window: [left, right]
-    std::string text;
-    for (const Json& part : value) text += (text.empty() ? "" : ",") + part.dump();
-    return text;
-  }
-  return value.dump();
-}
-
-/// A list of {problem options by name, "algorithms": […]}; what an entry leaves out is as on the command line.
-void read_problems(const std::string& path, const ProblemOptions& shared, std::vector<Task>& tasks) {
-  const Json list = parse_json(read_text_file(path), path);
-  if (!list.is_array()) throw Error(ErrorKind::input, path + ": must be a list of problems");
-  for (std::size_t k = 0; k < list.size(); ++k) {
-    const std::string place = path + ": problem " + std::to_string(k + 1) + ": ";
-    if (!list[k].is_object()) throw Error(ErrorKind::input, place + "must be an object of problem options");
-    ProblemOptions options = shared;
-    std::vector<std::string> names;
-    try {
-      for (const auto& [key, value] : list[k].items()) {
-        std::string name = key;
-        for (char& c : name) c = c == '_' ? '-' : c;
-        if (name == "algorithms" && value.is_array())
-          for (const Json& algorithm : value) names.push_back(option_text(algorithm));
-        else if (name == "algorithms" || name == "algorithm")
-          names.push_back(option_text(value));
-        else
-          set_problem_option(options, name, option_text(value));
-      }
-      add_tasks(options, names, tasks);
-    } catch (const Error& error) {
-      throw Error(ErrorKind::input, place + error.what());
-    }
-  }
 }
 
 /// The recording to add to: what the file holds already, or a new one. A file that cannot be read stays as it is.
@@ -263,7 +226,12 @@ void measure(const Options& options, Context& context) {
   if (options.problems.empty())
     add_tasks(options.shared, options.algorithms, tasks);
   else
-    read_problems(options.problems, options.shared, tasks);
+    for (const ListedProblem& listed : read_problem_list(options.problems, options.shared))
+      try {
+        add_tasks(listed.options, listed.algorithms, tasks);
+      } catch (const Error& error) {
+        throw Error(ErrorKind::input, listed.place + error.what());
+      }
 
   const Machine machine = options.shared.machine();
   const auto device = context.open_device();
