@@ -124,11 +124,11 @@ std::string rows_text(const Outcome& outcome) {
   };
   std::optional<std::int64_t> sm_read, sm_write, hbm_read, hbm_write;
   if (outcome.predicted) {
-    const Prediction& p = *outcome.predicted;
-    sm_read = p.count.sm.sector_read;
-    sm_write = p.count.sm.sector_write;
-    hbm_read = p.hbm.read;
-    hbm_write = p.hbm.write + p.hbm_dirty_bytes;
+    const PredictedQuantities p = quantities_of(*outcome.predicted);
+    sm_read = p.sm_read_bytes;
+    sm_write = p.sm_write_bytes;
+    hbm_read = p.hbm_read_bytes;
+    hbm_write = p.hbm_write_bytes;
   }
   bytes("SM reads", sm_read, m.sm_read_bytes);
   bytes("SM writes", sm_write, m.sm_write_bytes);
@@ -256,8 +256,10 @@ void measure(const Options& options, Context& context) {
       const auto checks = kernels::verifications(*outcome.measured, outcome.schedule->problem().pass);
       const bool all_right = std::all_of(checks.begin(), checks.end(), [](const auto& c) { return c.second.passed; });
       if (recording && all_right) {
-        put_row(*recording, {outcome.schedule->problem(), outcome.schedule->algorithm(), outcome.schedule->tile(),
-                             Start::cold, *outcome.measured});
+        RecordingRow row = {outcome.schedule->problem(), outcome.schedule->algorithm(), outcome.schedule->tile(),
+                            Start::cold, *outcome.measured, {}};
+        if (outcome.predicted) row.predicted = quantities_of(*outcome.predicted);
+        put_row(*recording, std::move(row));
         save_recording(options.record, *recording);
       }
     }

@@ -1,5 +1,7 @@
 // What a GPU did, kept in a file: shown where there is no GPU, and what predictions are judged by.
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,12 +12,26 @@
 
 namespace flashscope {
 
+/// What the model says of the quantities that a row measures: SM traffic in whole sectors, HBM writes with what is dirty
+/// in L2 at the end, time at the clock of the row.
+struct PredictedQuantities {
+  std::int64_t sm_read_bytes = 0, sm_write_bytes = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
+  double time_us = 0;
+};
+PredictedQuantities quantities_of(const Prediction& prediction);
+
+/// By how much a prediction may move and still be the same: a change beyond it is another model.
+inline constexpr double kMayMove = 0.005;
+/// Each quantity of `now` within kMayMove of `then`.
+bool is_unmoved(const PredictedQuantities& then, const PredictedQuantities& now);
+
 struct RecordingRow {
   AttentionProblem problem;
   std::string algorithm;        // a name of --algorithm
   TileShape tile;
   Start start = Start::cold;
   kernels::Measurement measured;
+  std::optional<PredictedQuantities> predicted;  // when the row was measured; rows of old recordings have none
 };
 
 struct Recording {
