@@ -175,7 +175,8 @@ TEST_CASE("--record adds rows and replaces those of the same setting") {
   const Json& kept = recording["rows"][0]["predicted"];
   CHECK(kept["sm_read_bytes"] == said["sm_sector_read_bytes"]);
   CHECK(kept["hbm_read_bytes"] == said["hbm_read_bytes"]);
-  CHECK(kept["hbm_write_bytes"] == said["hbm_write_bytes"].get<std::int64_t>() + said["hbm_dirty_bytes"].get<std::int64_t>());
+  CHECK(kept["hbm_write_bytes"].get<std::int64_t>() ==
+        said["hbm_write_bytes"].get<std::int64_t>() + said["hbm_dirty_bytes"].get<std::int64_t>());
   CHECK(kept["time_us"] == said["time_us"]);
   // It is what validate reads.
   const RunResult validated = run_here({"validate", path});

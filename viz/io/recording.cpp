@@ -263,6 +263,11 @@ void save_recording(const std::string& path, const Recording& recording) {
   write_file_atomically(path, json_text(recording_to_json(recording)));
 }
 
+Machine at_measured_clock(Machine machine, const Measurement& measured) {
+  if (measured.sm_clock_mhz.value) machine.sm_clock_mhz.value = *measured.sm_clock_mhz.value;
+  return machine;
+}
+
 std::vector<std::string> recording_names() {
   std::vector<std::string> names;
   for (const EmbeddedFile& file : embedded_recordings())

@@ -65,6 +65,9 @@ Recording load_recording(const std::string& path);
 /// Throws Error(io); the file that was there stays as it was.
 void save_recording(const std::string& path, const Recording& recording);
 
+/// The machine with its SMs at the clock the row ran at, where it was read: what its time is compared with.
+Machine at_measured_clock(Machine machine, const kernels::Measurement& measured);
+
 /// Names of the recordings shipped with the product, sorted: "nvidia-h200", …; empty when there is none.
 std::vector<std::string> recording_names();
 /// One of them. Throws Error(usage) with the list for an unknown name.
