@@ -197,15 +197,20 @@ TEST_CASE("summaries count every row once: as an error, or with the reason why n
     CHECK(viz::rows_in(rows, set) == (set.key == "all" ? 6 : set.key == "hard" ? 0 : 5));
 }
 
-TEST_CASE("validate reports all rows, hard rows, and rows recorded after the freeze apart") {
-  const Folder folder;
+Recording recording_of(std::vector<RecordingRow> rows) {
   Recording recording;
   recording.gpu = "NVIDIA H200";
   recording.machine = "nvidia-h200";
   recording.date = "2026-11-30";
   recording.sm_clock_mhz = recording.memory_clock_mhz = Measured<double>::of(1980);
   set_writer(recording);
-  recording.rows = {right_row("flash_v2"), right_row("three_pass"), right_row("flash_v2", 2048)};
+  recording.rows = std::move(rows);
+  return recording;
+}
+
+TEST_CASE("validate reports all rows, hard rows, and rows recorded after the freeze apart") {
+  const Folder folder;
+  Recording recording = recording_of({right_row("flash_v2"), right_row("three_pass"), right_row("flash_v2", 2048)});
   *recording.rows[1].measured.time_us.value *= 2;
   recording.rows[2].predicted.reset();  // S of 32 MiB: hard
   const std::string path = folder / "r.json";
@@ -231,6 +236,52 @@ TEST_CASE("validate reports all rows, hard rows, and rows recorded after the fre
   CHECK(contains(text, "hard rows: 1 of 3"));
   CHECK(contains(text, "rows recorded after the model was frozen: 2 of 3"));
   CHECK(contains(run_here({"validate", "--help"}).out, "after the model was frozen"));
+}
+
+TEST_CASE("a recorded wrong output is listed, not compared, and exit 8") {
+  const Folder folder;
+  Recording recording = recording_of({right_row("flash_v2"), right_row("three_pass")});
+  recording.rows[1].measured.lse = {false, 1, 0.5, 7, 2, "head 0, row 9"};
+  const std::string path = folder / "r.json";
+  save_recording(path, recording);
+  for (const char* format : {"", "--json", "--csv"}) {
+    std::vector<std::string> arguments = {"validate", path};
+    if (*format) arguments.push_back(format);
+    const RunResult result = run_here(arguments);
+    CHECK(result.code == 8);
+    CHECK(contains(result.out, "wrong output"));
+    CHECK(contains(result.err, "1 of 2 recorded rows have a wrong output"));
+    CHECK(contains(result.err, "rows[1] (three_pass: LSE at head 0, row 9)"));
+  }
+  const Json report = Json::parse(run_here({"validate", path, "--json"}).out);
+  CHECK(report["rows"][1]["wrong_output"] == "LSE at head 0, row 9");
+  CHECK(report["summary"]["time_us"]["rows"] == 1);
+  CHECK(report["summary"]["time_us"]["wrong_output"] == 1);
+}
+
+TEST_CASE("a recording of an unknown machine is exit 3 with the known ones, unless --gpu says what to predict for") {
+  const Folder folder;
+  Recording recording = recording_of({right_row()});
+  const std::string path = folder / "r.json";
+  for (const char* name : {"abacus", "", "../nvidia-h200.json", "/etc/passwd"}) {
+    recording.machine = name;
+    save_recording(path, recording);
+    const RunResult result = run_here({"validate", path});
+    CHECK(result.code == 3);
+    CHECK(is_one_line_error(result));
+    CHECK(contains(result.err, "r.json: machine: '"));
+    CHECK(contains(result.err, "nvidia-a100-80gb-sxm, nvidia-h100-sxm, nvidia-h200"));
+    CHECK(run_here({"validate", path, "--gpu", "nvidia-h200"}).code == 0);
+  }
+}
+
+TEST_CASE("a recording with two rows of the same run is exit 3") {
+  const Folder folder;
+  const std::string path = folder / "r.json";
+  save_recording(path, recording_of({right_row(), right_row()}));
+  const RunResult result = run_here({"validate", path});
+  CHECK(result.code == 3);
+  CHECK(contains(result.err, "rows[1]: rows[0] is the same run"));
 }
 
 }  // namespace

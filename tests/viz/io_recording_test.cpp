@@ -171,6 +171,13 @@ TEST_CASE("faults are named with file and row") {
     CHECK(refused([&](Json& d) { d["rows"][0]["time_us"] = impossible; }).says("rows[0].time_us"));
     CHECK(refused([&](Json& d) { d["sm_clock_mhz"] = impossible; }).says("sm_clock_mhz"));
   }
+  CHECK(refused([](Json& d) { d["rows"].push_back(d["rows"][0]); }).says("r.json: rows[2]: rows[0] is the same run"));
+  CHECK(refused([](Json& d) {  // the same problem, said in other words
+          Json row = d["rows"][0];
+          d["rows"][0]["problem"]["causal"] = true;
+          row["problem"]["window"] = {-1, 0};
+          d["rows"].push_back(row);
+        }).says("rows[2]: rows[0] is the same run"));
   CHECK(refused([](Json& d) { d["rows"][1]["predicted"] = 3; }).says("rows[1].predicted"));
   const Json predicted = {
       {"sm_read_bytes", 1}, {"sm_write_bytes", 1}, {"hbm_read_bytes", 1}, {"hbm_write_bytes", 1}, {"time_us", 1.5}};

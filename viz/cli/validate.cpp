@@ -1,5 +1,6 @@
 // flashscope validate: predicted against recorded, row by row, and the summary of errors. With --ncu against the
 // counters of a kernel of somebody else, which the problem options describe.
+#include <algorithm>
 #include <memory>
 
 #include "sim/error.h"
@@ -249,6 +250,32 @@ Recording recording_of(const Options& options) {
   return shipped_recording(names.front());
 }
 
+/// What the recording says it is compared with: a shipped description. (Only --gpu opens files.)
+Machine machine_of(const Recording& recording, const Options& options) {
+  const std::vector<std::string> names = machine_names();
+  if (std::find(names.begin(), names.end(), recording.machine) != names.end()) return load_machine(recording.machine);
+  std::string known;
+  for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
+  throw Error(ErrorKind::input, (options.recordings.empty() ? "the shipped recording" : options.recordings[0]) +
+                                    ": machine: '" + recording.machine + "' is not one of " + known +
+                                    "; --gpu NAME|FILE says what to predict for");
+}
+
+/// Told after the report, by the exit code: a kernel whose output is wrong agrees with nothing.
+void require_right_outputs(const Report& report) {
+  constexpr int kMostNamed = 3;
+  int wrong = 0;
+  std::string named;
+  for (const ValidatedRow& row : report.rows) {
+    if (row.wrong_output.empty() || ++wrong > kMostNamed) continue;
+    named += formatted("{}rows[{}] ({}: {})", wrong == 1 ? "" : ", ", row.index, row.algorithm, row.wrong_output);
+  }
+  if (wrong > 0)
+    throw Error(ErrorKind::verify,
+                formatted("{} of {} recorded rows have a wrong output and were not compared: {}{}; measure them again",
+                          wrong, report.rows.size(), named, wrong > kMostNamed ? ", …" : ""));
+}
+
 /// The launches that --kernel and --launch choose, as one; several are added up only where --launch names them.
 NcuLaunch chosen_launch(const Options& options) {
   const std::vector<NcuLaunch> all = ncu_launches_from_csv(read_text_file(options.ncu), options.ncu);
@@ -331,11 +358,12 @@ void validate_command(const Options& options, Context& context) {
     throw Error(ErrorKind::usage, "--kernel, --launch and the problem options describe the kernel of --ncu FILE; a "
                                   "recording says itself what its rows are");
   const Recording recording = recording_of(options);
-  const Machine machine = load_machine(options.gpu.empty() ? recording.machine : options.gpu);
+  const Machine machine = options.gpu.empty() ? machine_of(recording, options) : load_machine(options.gpu);
   const Report report = validated(recording.rows, machine);
   context.print(options.json  ? json_report(recording, machine, report)
                 : options.csv ? csv_report(report)
                               : table_text(recording, machine, report));
+  require_right_outputs(report);
 }
 
 }  // namespace

@@ -235,8 +235,15 @@ Recording recording_from_json(std::string_view text, const std::string& file) {
   recording.commit = string_member(document, "commit", file);
   const Json& rows = required_member(document, "rows", file);
   if (!rows.is_array()) throw Error(ErrorKind::input, file + ": rows: expected a list");
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    recording.rows.push_back(row_from_json(rows[i], file + ": rows[" + std::to_string(i) + "]"));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string place = file + ": rows[" + std::to_string(i) + "]";
+    RecordingRow row = row_from_json(rows[i], place);
+    for (std::size_t j = 0; j < i; ++j)
+      if (same_run(recording.rows[j], row.problem, row.algorithm, row.tile, row.start))
+        throw Error(ErrorKind::input, place + ": rows[" + std::to_string(j) + "] is the same run already (problem, " +
+                                          "algorithm, tile and start); keep one of them");
+    recording.rows.push_back(std::move(row));
+  }
   return recording;
 }
 

@@ -57,7 +57,7 @@ void put_row(Recording& recording, RecordingRow row);
 const RecordingRow* find_row(const Recording& recording, const AttentionProblem& problem, const std::string& algorithm,
                              const TileShape& tile, Start start = Start::cold);
 
-/// `file` is the name for messages. Throws Error(input) with file and place.
+/// `file` is the name for messages. Throws Error(input) with file and place; also where two rows are of the same run.
 Recording recording_from_json(std::string_view text, const std::string& file);
 Json recording_to_json(const Recording& recording);
 

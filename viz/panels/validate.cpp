@@ -43,8 +43,8 @@ void summary_cells(const Ui& ui, ImDrawList* list, const Rect& row, float label_
               ui.colors->text, cells[n], Align::right);
 }
 
-/// A line a quantity, of all rows; a click chooses which one the plot and the list show, and the lines below: of it, the
-/// hard rows and those recorded after the model was frozen. Returns the y below.
+/// A line a quantity, of all rows; a click chooses which one the plot and the list show. Below, of that quantity: the
+/// hard rows, and those recorded after the model was frozen. Returns the y below.
 float summaries(const Ui& ui, ImDrawList* list, const Rect& area, int& chosen, const Validation& validation) {
   const Palette& c = *ui.colors;
   float y = area.y;
