@@ -315,6 +315,7 @@ void validate_ncu(const Options& options, Context& context) {
   const NcuLaunch launch = chosen_launch(options);
   ProblemOptions described = options.described;
   if (!options.gpu.empty()) described.gpu = options.gpu;
+  described.refuse_without_effect();
   const auto schedule = described.schedule();
   const Machine machine = described.machine();
   RecordingRow recorded;

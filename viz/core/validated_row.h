@@ -71,8 +71,8 @@ struct ValidatedRow {
   const ValidatedValue& value(MeasuredQuantity quantity) const { return values[place_of(quantity)]; }
 };
 
-/// HBM reads above 1.05 times (and 64 KiB above) what the pass must read at least, or S between a quarter of L2 and four
-/// times of it, whether the algorithm stores S or not.
+/// HBM reads above 1.05 times (and 64 KiB above) what the pass must read at least, or S between a quarter of L2 and
+/// four times of it, whether the algorithm stores S or not.
 bool is_hard_row(const RecordingRow& recorded, const Machine& machine);
 
 /// The row predicted for the machine at the row's clock. What the machine cannot run becomes `refusal`; a cancelled run
