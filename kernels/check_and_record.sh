@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a GPU: build, run every test, look for bad accesses, and record the problems of
-# recordings/problems.json. Takes a few minutes.
+# recordings/problems.json and recordings/drawn.json (or of the lists in $PROBLEMS). Takes a quarter of an hour.
 #   kernels/check_and_record.sh OUT_DIR [build|test|sanitize|record ...]   (default: all four)
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -48,9 +48,13 @@ sanitize() {
   return $rc
 }
 record() {
-  build/cuda/bin/flashscope measure --problems "${PROBLEMS:-kernels/recordings/problems.json}" --record "$out/recording.json" >"$out/measure.txt" 2>"$out/measure.err"
-  local rc=$?
-  tail -3 "$out/measure.err"
+  local rc=0 list
+  : >"$out/measure.txt"
+  : >"$out/measure.err"
+  for list in ${PROBLEMS:-kernels/recordings/problems.json kernels/recordings/drawn.json}; do
+    build/cuda/bin/flashscope measure --problems "$list" --record "$out/recording.json" >>"$out/measure.txt" 2>>"$out/measure.err" || rc=$?
+    tail -3 "$out/measure.err"
+  done
   build/cuda/bin/flashscope validate "$out/recording.json" | tee "$out/validate.txt"
   return $rc
 }

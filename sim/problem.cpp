@@ -159,7 +159,7 @@ std::int64_t attention_flops(const AttentionProblem& p) {
   return 2 * products * std::int64_t{p.head_dim} * kept_pairs(p);
 }
 
-std::int64_t compulsory_bytes(const AttentionProblem& p) {
+std::int64_t compulsory_read_bytes(const AttentionProblem& p) {
   if (p.seqlen_q == 0 && p.pass == Pass::forward) return 0;
   // Rows with at least one kept key, and keys that at least one row keeps.
   const auto used = [](const SparseMask& mask) {
@@ -173,10 +173,15 @@ std::int64_t compulsory_bytes(const AttentionProblem& p) {
   const std::int64_t row_bytes = std::int64_t{p.head_dim} * element_bytes(p.dtype);
   const std::int64_t queries = used(p.mask()) * p.num_heads();
   const std::int64_t keys = used(transposed(p.mask())) * p.num_kv_heads();
+  return ((p.pass == Pass::forward ? 1 : 2) * queries + 2 * keys) * row_bytes;
+}
+
+std::int64_t compulsory_bytes(const AttentionProblem& p) {
+  const std::int64_t row_bytes = std::int64_t{p.head_dim} * element_bytes(p.dtype);
   const std::int64_t query_rows = std::int64_t{p.seqlen_q} * p.num_heads();
   const std::int64_t key_rows = std::int64_t{p.seqlen_k} * p.num_kv_heads();
-  if (p.pass == Pass::forward) return (queries + 2 * keys + query_rows) * row_bytes;
-  return (2 * queries + 2 * keys + query_rows + 2 * key_rows) * row_bytes;
+  const std::int64_t written = (p.pass == Pass::forward ? query_rows : query_rows + 2 * key_rows) * row_bytes;
+  return compulsory_read_bytes(p) + written;
 }
 
 }  // namespace flashscope

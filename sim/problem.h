@@ -81,5 +81,7 @@ std::int64_t attention_flops(const AttentionProblem& problem);
 /// Bytes every algorithm must move at least once: the rows of Q, K, V that a kept pair needs, and O. Backward: the rows
 /// of Q, K, V, dO, and dQ, dK, dV. No statistics, and nothing that could be computed again (O, P).
 std::int64_t compulsory_bytes(const AttentionProblem& problem);
+/// What of them is read: Q, K, V, backward also dO.
+std::int64_t compulsory_read_bytes(const AttentionProblem& problem);
 
 }  // namespace flashscope

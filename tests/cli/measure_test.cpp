@@ -170,6 +170,14 @@ TEST_CASE("--record adds rows and replaces those of the same setting") {
   REQUIRE(run_here(small({"--algorithm", "flash_v2", "--record", path}), kWorking).code == 0);
   const Json recording = Json::parse(read_file(path));
   CHECK(recording["rows"].size() == 2);
+  // With what the model said of each.
+  const Json said = Json::parse(run_here({"simulate", "--heads", "1", "--seqlen", "256", "--json"}).out);
+  const Json& kept = recording["rows"][0]["predicted"];
+  CHECK(kept["sm_read_bytes"] == said["sm_sector_read_bytes"]);
+  CHECK(kept["hbm_read_bytes"] == said["hbm_read_bytes"]);
+  CHECK(kept["hbm_write_bytes"].get<std::int64_t>() ==
+        said["hbm_write_bytes"].get<std::int64_t>() + said["hbm_dirty_bytes"].get<std::int64_t>());
+  CHECK(kept["time_us"] == said["time_us"]);
   // It is what validate reads.
   const RunResult validated = run_here({"validate", path});
   CHECK(validated.code == 0);

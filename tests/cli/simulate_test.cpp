@@ -268,8 +268,41 @@ TEST_CASE("decode: one CTA a KV head leaves the GPU idle, splits fill it; automa
   CHECK(split["tensors"]["O_split"]["sm_write_bytes"] == 32 * splits * 128 * 4);
   CHECK(split["tensors"]["O_split"]["sm_read_bytes"] == 32 * splits * 128 * 4);
   // Two CTAs of one KV head are two splits; other algorithms know none.
-  CHECK_FALSE(simulate_json({"--seqlen", "256", "--splits", "4"})["tile"].contains("splits"));
+  CHECK_FALSE(simulate_json({"--seqlen", "256", "--splits", "1"})["tile"].contains("splits"));
   CHECK(contains(run_here({"simulate", "--splits", "65537"}).err, "--splits"));
+}
+
+TEST_CASE("a tile option that would change nothing is refused with the algorithms that know it") {
+  const auto refused = [](const std::vector<std::string>& more) {
+    const RunResult result = run_here(with({"simulate", "--seqlen", "256"}, more));
+    CHECK(result.code == 5);
+    CHECK(is_one_line_error(result));
+    return result.err;
+  };
+  CHECK(contains(refused({"--splits", "4"}), "--splits: flash_v2 gives all keys of a row to one CTA; split_kv splits"));
+  CHECK(contains(refused({"--stages", "2"}), "--stages: flash_v2 has no ring of K and V tiles; of the forward pass "
+                                             "three_pass_tensor, flash_v3 have one"));
+  CHECK(contains(refused({"--stages", "2", "--pass", "backward"}), "of the backward pass flash_v2_tensor have one"));
+  for (const char* algorithm : {"three_pass_tensor", "flash_v3"})
+    CHECK(run_here({"simulate", "--seqlen", "256", "--algorithm", algorithm, "--stages", "3"}).code == 0);
+  CHECK(run_here({"simulate", "--seqlen", "256", "--stages", "1", "--splits", "0"}).code == 0);
+  // Two algorithms share their options: each takes what it knows.
+  CHECK(run_here({"compare", "split_kv", "flash_v2", "--seqlen", "256", "--splits", "4"}).code == 0);
+}
+
+TEST_CASE("more splits than can be combined: the refusal names --splits and how many can, and no side of a tile") {
+  const std::vector<std::string> rows = {"simulate", "--algorithm", "split_kv", "--seqlen", "512", "--heads", "1"};
+  const RunResult result = run_here(with(rows, {"--splits", "60000"}));
+  CHECK(result.code == 5);
+  CHECK(is_one_line_error(result));
+  CHECK(contains(result.err, "--splits: to combine 60000 splits of 16 rows"));
+  CHECK_FALSE(contains(result.err, "--br"));
+  const std::string upto = "enough for up to ";
+  const std::size_t at = result.err.find(upto);
+  REQUIRE(at != std::string::npos);
+  const int most = std::stoi(result.err.substr(at + upto.size()));
+  CHECK(run_here(with(rows, {"--splits", std::to_string(most)})).code == 0);
+  CHECK(run_here(with(rows, {"--splits", std::to_string(most + 1)})).code == 5);
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ TEST_CASE("counts of flash_v2 on the reference problem") {
   CHECK(total.exps == 1'064'960);
   CHECK(schedule->peak_memory_bytes() == 528'384);
   CHECK(compulsory_bytes(paper_problem()) == 524'288);
+  CHECK(compulsory_read_bytes(paper_problem()) == 393'216);  // Q, K, V
 }
 
 TEST_CASE("the backward pass on the reference problem: paper's count, FLOPs and exponentials") {
@@ -70,6 +71,7 @@ TEST_CASE("the backward pass on the reference problem: paper's count, FLOPs and 
   CHECK(total("flash_v2").exps == 2 * pairs);
   for (const Algorithm& algorithm : algorithms(Pass::backward)) CHECK(total(algorithm.name.c_str()).flops == 5 * product);
   CHECK(compulsory_bytes(p) == 7 * nd);  // Q, K, V, dO; dQ, dK, dV
+  CHECK(compulsory_read_bytes(p) == 4 * nd);
   CHECK(make_schedule("three_pass", p, tile)->peak_memory_bytes() == 7 * nd + 3 * n2);
   CHECK(make_schedule("flash_v2", p, tile)->peak_memory_bytes() == 8 * nd + 2 * statistic);
 }

@@ -17,7 +17,6 @@
 namespace flashscope {
 namespace {
 
-constexpr double kMayMove = 0.005;
 /// Longer rows would take minutes with sanitizers; the short ones go through the same code.
 constexpr std::int64_t kMostOperations = 350'000;
 constexpr const char* kFile = FLASHSCOPE_TEST_DATA "/predictions.json";

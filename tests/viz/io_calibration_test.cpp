@@ -137,6 +137,16 @@ TEST_CASE("faults in what a calibration left in a file are named with their plac
   says([](Json& d) { d["calibration"]["readings"] = 4; }, "gpu.json: calibration.readings");
   says([](Json& d) { d["calibration"]["readings"][1].erase("value"); }, "gpu.json: calibration.readings[1]");
   says([](Json& d) { d["calibration"]["readings"][0]["p10"] = "much"; }, "gpu.json: calibration.readings[0]");
+  says([](Json& d) { d["barrier_ns"]["documented"]["value"] = "nan"; }, "gpu.json: barrier_ns.documented.value");
+  says([](Json& d) { d["barrier_ns"]["documented"]["value"] = -1; }, "gpu.json: barrier_ns.documented.value");
+  for (const char* number : {"inf", "-inf", "nan"}) {
+    says([&](Json& d) { d["barrier_ns"]["spread"]["p90"] = number; }, "gpu.json: barrier_ns.spread: p10 and p90");
+    says([&](Json& d) { d["calibration"]["readings"][0]["value"] = number; }, "calibration.readings[0].value");
+    says([&](Json& d) { d["calibration"]["readings"][0]["p10"] = number; }, "calibration.readings[0]: p10 and p90");
+  }
+  says([](Json& d) { d["barrier_ns"]["spread"]["p10"] = 1e9; }, "gpu.json: barrier_ns.spread: p10 1");
+  says([](Json& d) { d["calibration"]["readings"][0]["p10"] = 1e9; }, "calibration.readings[0]: p10 1");
+  says([](Json& d) { d["calibration"]["readings"][0]["field"] = "charm"; }, "calibration.readings[0].field: \"charm\"");
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ TEST_CASE("recordings") {
   row.algorithm = "flash_v2";
   row.measured.sm_read_bytes = kernels::Measured<std::int64_t>::of(12345);
   recording.rows = {row, row};
+  recording.rows.back().algorithm = "flash_v1";  // the same run twice is refused
   damage(text_reader([](const std::string& text) { recording_from_json(text, "fuzz"); }),
          json_text(recording_to_json(recording)), 400);
 }

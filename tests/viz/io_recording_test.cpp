@@ -72,6 +72,32 @@ TEST_CASE("a recording written and read again is the same, byte for byte") {
   CHECK(recording_to_json(again)["memory_clock_mhz"].dump() == "{\"unavailable\":\"NVML was not found\"}");
 }
 
+TEST_CASE("a row keeps what the model said when it was measured, and knows whether the model says so still") {
+  Recording recording = some_recording();
+  CHECK_FALSE(recording_to_json(recording)["rows"][0].contains("predicted"));
+  const PredictedQuantities then = {9007199254740993, 0, 1'000'000, 200'000, 12.5};
+  recording.rows[0].predicted = then;
+  const Recording again = recording_from_json(json_text(recording_to_json(recording)), "r.json");
+  REQUIRE(again.rows[0].predicted.has_value());
+  CHECK_FALSE(again.rows[1].predicted.has_value());
+  CHECK(again.rows[0].predicted->sm_read_bytes == 9007199254740993);
+  CHECK(again.rows[0].predicted->time_us == 12.5);
+  CHECK(is_unmoved(then, *again.rows[0].predicted));
+
+  const auto moved = [&](auto change) {
+    PredictedQuantities now = then;
+    change(now);
+    return !is_unmoved(then, now);
+  };
+  CHECK_FALSE(moved([](PredictedQuantities& p) { p.hbm_read_bytes = 1'005'000; }));
+  CHECK(moved([](PredictedQuantities& p) { p.hbm_read_bytes = 1'005'001; }));
+  CHECK(moved([](PredictedQuantities& p) { p.hbm_read_bytes = 994'999; }));
+  CHECK(moved([](PredictedQuantities& p) { p.sm_write_bytes = 1; }));
+  CHECK(moved([](PredictedQuantities& p) { p.hbm_write_bytes = 0; }));
+  CHECK(moved([](PredictedQuantities& p) { p.time_us = 12.6; }));
+  CHECK(moved([](PredictedQuantities& p) { p.time_us = std::nan(""); }));
+}
+
 TEST_CASE("a row of the same run is replaced, any other is added") {
   Recording recording = some_recording();
   RecordingRow better = row_of("flash_v2", 4096);
@@ -140,6 +166,25 @@ TEST_CASE("faults are named with file and row") {
   CHECK(refused([](Json& d) { d["rows"][0]["hbm_read_bytes"] = nullptr; }).says("rows[0].hbm_read_bytes"));
   CHECK(refused([](Json& d) { d["rows"][0]["hbm_read_bytes"] = {{"unavailable", ""}}; }).says("the reason is empty"));
   CHECK(refused([](Json& d) { d["rows"][0]["start"] = "tepid"; }).says("rows[0].start"));
+  for (const Json& impossible : {Json(-1), Json("nan"), Json("inf"), Json("12"), Json(nullptr)}) {
+    CHECK(refused([&](Json& d) { d["rows"][0]["time_spread_us"] = impossible; }).says("rows[0].time_spread_us"));
+    CHECK(refused([&](Json& d) { d["rows"][0]["time_us"] = impossible; }).says("rows[0].time_us"));
+    CHECK(refused([&](Json& d) { d["sm_clock_mhz"] = impossible; }).says("sm_clock_mhz"));
+  }
+  CHECK(refused([](Json& d) { d["rows"].push_back(d["rows"][0]); }).says("r.json: rows[2]: rows[0] is the same run"));
+  CHECK(refused([](Json& d) {  // the same problem, said in other words
+          Json row = d["rows"][0];
+          d["rows"][0]["problem"]["causal"] = true;
+          row["problem"]["window"] = {-1, 0};
+          d["rows"].push_back(row);
+        }).says("rows[2]: rows[0] is the same run"));
+  CHECK(refused([](Json& d) { d["rows"][1]["predicted"] = 3; }).says("rows[1].predicted"));
+  const Json predicted = {
+      {"sm_read_bytes", 1}, {"sm_write_bytes", 1}, {"hbm_read_bytes", 1}, {"hbm_write_bytes", 1}, {"time_us", 1.5}};
+  for (const char* key : {"sm_read_bytes", "sm_write_bytes", "hbm_read_bytes", "hbm_write_bytes", "time_us"}) {
+    CHECK(refused([&](Json& d) { (d["rows"][1]["predicted"] = predicted)[key] = -1; }).says(key));
+    CHECK(refused([&](Json& d) { (d["rows"][1]["predicted"] = predicted).erase(key); }).says(key));
+  }
   CHECK(refused([](Json& d) { d["rows"][0]["tile"]["br"] = 0; }).says("rows[0].tile.br"));
   CHECK(refused([](Json& d) { d["rows"][0]["problem"]["heads"] = 0; }).says("rows[0].problem.heads"));
   CHECK(refused([](Json& d) { d["rows"][0]["problem"]["kv_heads"] = 3; }).kind == ErrorKind::input);

@@ -58,6 +58,7 @@ RecordingRow recorded(const Settings& s, std::size_t side, const Prediction& p, 
   row.measured.sm_write_bytes = bytes(p.count.sm.sector_write);
   row.measured.hbm_read_bytes = bytes(p.hbm.read);
   row.measured.hbm_write_bytes = bytes(p.hbm.write + p.hbm_dirty_bytes);
+  row.measured.o.passed = row.measured.lse.passed = true;
   return row;
 }
 
@@ -277,8 +278,9 @@ TEST_CASE("validation: errors, summary and order follow from the rows") {
   CHECK(*v.rows[0].values[0].error() == doctest::Approx(0).epsilon(1e-6));
   CHECK(*v.rows[1].values[0].error() == doctest::Approx(-0.5).epsilon(1e-6));
   CHECK_FALSE(v.rows[2].refusal.empty());
-  const ErrorSummary time = summary_of(v, MeasuredQuantity::time);
+  const ErrorSummary time = summary_of(v.rows, MeasuredQuantity::time, row_sets().front());
   CHECK(time.rows == 2);
+  CHECK(time.not_predicted == 1);
   CHECK(time.worst == doctest::Approx(0.5).epsilon(1e-6));
   CHECK(time.mean == doctest::Approx(0.25).epsilon(1e-6));
   CHECK(by_error(v, MeasuredQuantity::time) == std::vector<std::size_t>{1, 0, 2});

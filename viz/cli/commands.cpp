@@ -33,7 +33,11 @@ const std::vector<Command>& commands() {
        "Examples:\n"
        "  flashscope validate\n"
        "  flashscope validate my-gpu.json --csv > errors.csv\n"
-       "  flashscope validate --ncu counters.csv --kernel flash_fwd --heads 32 --seqlen 2048 --br 128 --bc 128",
+       "  flashscope validate --ncu counters.csv --kernel flash_fwd --heads 32 --seqlen 2048 --br 128 --bc 128\n"
+       "Errors are summed up three times: over all rows; over the hard ones (HBM reads recorded above 1.05 times the "
+       "compulsory ones, or S between a quarter of L2 and four times of it); over those recorded after the model was "
+       "frozen. A row is one of these if it keeps the prediction that was made when it was measured (measure --record "
+       "writes it) and each quantity is predicted so still, to 0.5 %; any other row counts as recorded before.",
        declare_validate},
       {"calibrate", "microbenchmarks of the GPU here, made into a machine file for --gpu",
        "Examples:\n"

@@ -96,9 +96,4 @@ Recorded find_recorded(const Machine& machine, const Schedule& schedule, Start s
   return {false, unmeasured(reason), reason};
 }
 
-Machine at_measured_clock(Machine machine, const kernels::Measurement& measured) {
-  if (measured.sm_clock_mhz.value) machine.sm_clock_mhz.value = *measured.sm_clock_mhz.value;
-  return machine;
-}
-
 }  // namespace flashscope

@@ -35,7 +35,4 @@ std::string extrapolation_note(const Schedule& schedule, const Prediction& predi
 /// A measurement in which nothing is available, for one reason.
 kernels::Measurement unmeasured(const std::string& reason);
 
-/// The machine with its SMs at the clock the row ran at, where it was read: what its time is compared with.
-Machine at_measured_clock(Machine machine, const kernels::Measurement& measured);
-
 }  // namespace flashscope

@@ -10,6 +10,7 @@
 #include "viz/cli/describe.h"
 #include "viz/cli/format.h"
 #include "viz/cli/options.h"
+#include "viz/cli/problem_list.h"
 #include "viz/cli/problem_options.h"
 #include "viz/cli/table.h"
 #include "viz/cli/today.h"
@@ -57,44 +58,6 @@ void add_tasks(const ProblemOptions& problem, const std::vector<std::string>& na
     for (const Algorithm& algorithm : algorithms(problem.pass)) add(algorithm.name);
   else
     for (const std::string& name : names) add(name);
-}
-
-/// The text of a JSON value as it would stand on the command line.
-std::string option_text(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_array()) {  // window: [left, right]
-    std::string text;
-    for (const Json& part : value) text += (text.empty() ? "" : ",") + part.dump();
-    return text;
-  }
-  return value.dump();
-}
-
-/// A list of {problem options by name, "algorithms": […]}; what an entry leaves out is as on the command line.
-void read_problems(const std::string& path, const ProblemOptions& shared, std::vector<Task>& tasks) {
-  const Json list = parse_json(read_text_file(path), path);
-  if (!list.is_array()) throw Error(ErrorKind::input, path + ": must be a list of problems");
-  for (std::size_t k = 0; k < list.size(); ++k) {
-    const std::string place = path + ": problem " + std::to_string(k + 1) + ": ";
-    if (!list[k].is_object()) throw Error(ErrorKind::input, place + "must be an object of problem options");
-    ProblemOptions options = shared;
-    std::vector<std::string> names;
-    try {
-      for (const auto& [key, value] : list[k].items()) {
-        std::string name = key;
-        for (char& c : name) c = c == '_' ? '-' : c;
-        if (name == "algorithms" && value.is_array())
-          for (const Json& algorithm : value) names.push_back(option_text(algorithm));
-        else if (name == "algorithms" || name == "algorithm")
-          names.push_back(option_text(value));
-        else
-          set_problem_option(options, name, option_text(value));
-      }
-      add_tasks(options, names, tasks);
-    } catch (const Error& error) {
-      throw Error(ErrorKind::input, place + error.what());
-    }
-  }
 }
 
 /// The recording to add to: what the file holds already, or a new one. A file that cannot be read stays as it is.
@@ -161,11 +124,11 @@ std::string rows_text(const Outcome& outcome) {
   };
   std::optional<std::int64_t> sm_read, sm_write, hbm_read, hbm_write;
   if (outcome.predicted) {
-    const Prediction& p = *outcome.predicted;
-    sm_read = p.count.sm.sector_read;
-    sm_write = p.count.sm.sector_write;
-    hbm_read = p.hbm.read;
-    hbm_write = p.hbm.write + p.hbm_dirty_bytes;
+    const PredictedQuantities p = quantities_of(*outcome.predicted);
+    sm_read = p.sm_read_bytes;
+    sm_write = p.sm_write_bytes;
+    hbm_read = p.hbm_read_bytes;
+    hbm_write = p.hbm_write_bytes;
   }
   bytes("SM reads", sm_read, m.sm_read_bytes);
   bytes("SM writes", sm_write, m.sm_write_bytes);
@@ -263,7 +226,12 @@ void measure(const Options& options, Context& context) {
   if (options.problems.empty())
     add_tasks(options.shared, options.algorithms, tasks);
   else
-    read_problems(options.problems, options.shared, tasks);
+    for (const ListedProblem& listed : read_problem_list(options.problems, options.shared))
+      try {
+        add_tasks(listed.options, listed.algorithms, tasks);
+      } catch (const Error& error) {
+        throw Error(ErrorKind::input, listed.place + error.what());
+      }
 
   const Machine machine = options.shared.machine();
   const auto device = context.open_device();
@@ -288,8 +256,10 @@ void measure(const Options& options, Context& context) {
       const auto checks = kernels::verifications(*outcome.measured, outcome.schedule->problem().pass);
       const bool all_right = std::all_of(checks.begin(), checks.end(), [](const auto& c) { return c.second.passed; });
       if (recording && all_right) {
-        put_row(*recording, {outcome.schedule->problem(), outcome.schedule->algorithm(), outcome.schedule->tile(),
-                             Start::cold, *outcome.measured});
+        RecordingRow row = {outcome.schedule->problem(), outcome.schedule->algorithm(), outcome.schedule->tile(),
+                            Start::cold, *outcome.measured, {}};
+        if (outcome.predicted) row.predicted = quantities_of(*outcome.predicted);
+        put_row(*recording, std::move(row));
         save_recording(options.record, *recording);
       }
     }

@@ -67,10 +67,10 @@ ProblemOption flag(const char* name, Group group, std::string description, bool&
           }};
 }
 
-ProblemOption tile_side(const char* name, int TileShape::*side, int hi, std::string description) {
-  return {name, Group::tile, range_type(1, hi), std::move(description),
-          [side, hi](ProblemOptions& options, const std::string& option, const std::string& text) {
-            options.tile.*side = static_cast<int>(parse_integer(option, text, 1, hi));
+ProblemOption of_tile(const char* name, int TileShape::*member, int lo, int hi, std::string description) {
+  return {name, Group::tile, range_type(lo, hi), std::move(description),
+          [member, lo, hi](ProblemOptions& options, const std::string& option, const std::string& text) {
+            options.tile.*member = static_cast<int>(parse_integer(option, text, lo, hi));
           }};
 }
 
@@ -125,14 +125,11 @@ const std::vector<ProblemOption>& problem_options() {
        [](Options& options, const std::string& option, const std::string& text) {
          options.pass = pass_from_name(parse_choice(option, text, {"forward", "backward"}));
        }},
-      tile_side("br", &TileShape::br, 1024, "rows of a query tile (the rung's)"),
-      tile_side("bc", &TileShape::bc, 1024, "rows of a key tile (the rung's)"),
-      tile_side("stages", &TileShape::stages, 8, "slots of the K/V ring (the rung's)"),
-      {"splits", Group::tile, range_type(0, kMaxSplits),
-       "split_kv: CTAs that share the keys of a row; 0: as many as run at once (0)",
-       [](Options& options, const std::string& option, const std::string& text) {
-         options.tile.splits = static_cast<int>(parse_integer(option, text, 0, kMaxSplits));
-       }},
+      of_tile("br", &TileShape::br, 1, 1024, "rows of a query tile (the rung's)"),
+      of_tile("bc", &TileShape::bc, 1, 1024, "rows of a key tile (the rung's)"),
+      of_tile("stages", &TileShape::stages, 1, 8, "slots of the K/V ring, of rungs that have one (the rung's)"),
+      of_tile("splits", &TileShape::splits, 0, kMaxSplits,
+              "split_kv: CTAs that share the keys of a row; 0: as many as run at once (0)"),
       integer("ctas-per-sm", Group::residency, &Options::ctas_per_sm, 1, kMostCtasPerSm,
               "somebody else's kernel: CTAs that an SM holds (as many as fit)"),
       flag("persistent", Group::residency, "somebody else's kernel: one CTA an SM, which takes tile after tile",
@@ -171,6 +168,21 @@ bool is_in(const ProblemOptionSet& which, Group group) {
     case Group::tile: return true;
   }
   return true;
+}
+
+/// The combining kernel of split_kv holds the LSE of every split: more than an SM has room for are the fault of
+/// --splits, not of a tile's sides.
+void require_room_to_combine(const Schedule& schedule, const Machine& machine) {
+  const std::int64_t needed = schedule.kernels().back().resources.smem_bytes;
+  const auto allowed = static_cast<std::int64_t>(machine.smem_bytes_per_cta.value);
+  const std::int64_t a_split = 4 * std::int64_t{schedule.tile().br};
+  const std::int64_t most = schedule.tile().splits - (needed - allowed + a_split - 1) / a_split;
+  if (needed > allowed && most >= 1)
+    throw Error(ErrorKind::unsupported,
+                "--splits: to combine " + std::to_string(schedule.tile().splits) + " splits of " +
+                    std::to_string(schedule.tile().br) + " rows a CTA needs " + std::to_string(needed) +
+                    " B of shared memory; " + machine.name + " allows " + std::to_string(allowed) +
+                    " B, enough for up to " + std::to_string(most) + " splits");
 }
 
 std::string join(const std::vector<std::string>& words) {
@@ -226,9 +238,24 @@ TileShape ProblemOptions::tile_for(const AttentionProblem& p) const {
   return result;
 }
 
+void ProblemOptions::refuse_without_effect() const {
+  if (tile.splits > 1 && algorithm != "split_kv")
+    throw Error(ErrorKind::unsupported,
+                "--splits: " + algorithm + " gives all keys of a row to one CTA; split_kv splits them");
+  const AttentionProblem p = problem();
+  const auto has_ring = [&](const Algorithm& one) { return one.default_tile(p).stages > 1; };
+  if (tile.stages <= 1 || has_ring(algorithm_named(algorithm, pass))) return;
+  std::vector<std::string> names;
+  for (const Algorithm& one : algorithms(pass))
+    if (has_ring(one)) names.push_back(one.name);
+  throw Error(ErrorKind::unsupported, "--stages: " + algorithm + " has no ring of K and V tiles; of the " +
+                                          name_of(pass) + " pass " + join(names) + " have one");
+}
+
 std::unique_ptr<Schedule> ProblemOptions::schedule() const {
   const AttentionProblem p = problem();
   auto result = make_schedule(algorithm, p, tile_for(p));
+  if (algorithm == "split_kv") require_room_to_combine(*result, machine());
   if (!ctas_per_sm) return result;
   const Machine limited = machine();
   for (const KernelLaunch& launch : result->kernels())

@@ -229,6 +229,7 @@ void simulate_sweep(const Options& options, Context& context) {
   for (const std::string& value : options.sweep->values) {
     ProblemOptions at = options.problem;
     set_problem_option(at, options.sweep->name, value);
+    at.refuse_without_effect();
     const auto schedule = at.schedule();
     const Machine machine = at.machine();
     const Prediction prediction = simulate(*schedule, machine, from(at.start));
@@ -239,6 +240,7 @@ void simulate_sweep(const Options& options, Context& context) {
 }
 
 void simulate_once(const Options& options, Context& context) {
+  options.problem.refuse_without_effect();
   const auto schedule = options.problem.schedule();
   const Machine machine = options.problem.machine();
   const Start start = options.problem.start;

@@ -1,19 +1,16 @@
 // flashscope validate: predicted against recorded, row by row, and the summary of errors. With --ncu against the
 // counters of a kernel of somebody else, which the problem options describe.
 #include <algorithm>
-#include <cmath>
-#include <functional>
-#include <iterator>
 #include <memory>
 
 #include "sim/error.h"
-#include "sim/schedule/algorithms.h"
 #include "viz/cli/command.h"
 #include "viz/cli/describe.h"
 #include "viz/cli/format.h"
 #include "viz/cli/options.h"
 #include "viz/cli/problem_options.h"
 #include "viz/cli/table.h"
+#include "viz/core/error_summary.h"
 #include "viz/io/json_numbers.h"
 #include "viz/io/files.h"
 #include "viz/io/machine_io.h"
@@ -25,11 +22,6 @@
 namespace flashscope {
 namespace {
 
-constexpr std::int64_t kCounterResolution = 2 << 20;  // below this, counters say little
-constexpr std::int64_t kByteAllowance = 64 << 10;     // a difference that never counts as an error
-constexpr double kShortUs = 10, kShortAllowanceUs = 1.5;
-const std::string kWarm = "cache-warm: L2 held some of it before";  // what it held is a guess: no error of the model
-
 struct Options {
   std::vector<std::string> recordings;  // at most one
   std::string gpu;
@@ -39,270 +31,213 @@ struct Options {
   ProblemOptions described;
 };
 
-/// One quantity of one row.
-struct Compared {
-  const char* quantity;
-  double predicted = 0;
-  kernels::Measured<double> measured;
-  std::string mark;  // why the error does not count, or ""
+using viz::ErrorSummary;
+using viz::MeasuredQuantity;
+using viz::RowGroup;
+using viz::ValidatedRow;
+using viz::ValidatedValue;
 
-  bool judged() const { return measured.value && *measured.value != 0 && mark.empty(); }
-  double error() const { return (predicted - *measured.value) / *measured.value; }
+/// What is printed: the rows of a recording, and the same rows validated.
+struct Report {
+  std::vector<RecordingRow> recorded;
+  std::vector<ValidatedRow> rows;
 };
 
-struct Row {
-  const RecordingRow* recorded;
-  std::string title, refusal;  // refusal: why it could not be predicted
-  std::vector<Compared> quantities;
-  std::int64_t dirty_bytes = 0;  // of hbm_write_bytes, predicted to be in L2 still when the last kernel ends
-};
-
-Compared compare_bytes(const char* quantity, std::int64_t predicted, const kernels::Measured<std::int64_t>& measured) {
-  Compared c = {quantity, static_cast<double>(predicted), {}, ""};
-  if (!measured.value) {
-    c.measured = kernels::Measured<double>::unavailable(measured.reason);
-    return c;
+Report validated(std::vector<RecordingRow> recorded, const Machine& machine) {
+  Report report = {std::move(recorded), {}};
+  for (const RecordingRow& row : report.recorded) {
+    report.rows.push_back(viz::validated_row(row, machine));
+    report.rows.back().index = report.rows.size() - 1;
   }
-  c.measured = kernels::Measured<double>::of(static_cast<double>(*measured.value));
-  if (std::max(predicted, *measured.value) < kCounterResolution)
-    c.mark = "below counter resolution";
-  else if (std::abs(predicted - *measured.value) <= kByteAllowance)
-    c.mark = "within 64 KiB";
-  return c;
+  return report;
 }
 
-Compared compare_time(double predicted, const kernels::Measured<double>& measured) {
-  Compared c = {"time_us", predicted, measured, ""};
-  if (measured.value && *measured.value < kShortUs)
-    c.mark = std::abs(predicted - *measured.value) <= kShortAllowanceUs ? "within 1.5 µs" : "over 1.5 µs off";
-  return c;
+std::string value_text(MeasuredQuantity quantity, double value) {
+  return quantity == MeasuredQuantity::time ? grouped_decimal(value, 1) : grouped(static_cast<std::int64_t>(value));
 }
 
-Row compare_row(const RecordingRow& recorded, const Machine& machine) {
-  Row row;
-  row.recorded = &recorded;
-  row.title = recorded.algorithm + ": " + describe(recorded.problem) + "; " + describe(recorded.tile);
-  const kernels::Measurement& m = recorded.measured;
-  try {
-    const auto schedule = make_schedule(recorded.algorithm, recorded.problem, recorded.tile);
-    RunOptions run;
-    run.start = recorded.start;
-    const Prediction p = simulate(*schedule, at_measured_clock(machine, m), run);
-    row.quantities = {compare_bytes("sm_read_bytes", p.count.sm.sector_read, m.sm_read_bytes),
-                      compare_bytes("sm_write_bytes", p.count.sm.sector_write, m.sm_write_bytes),
-                      compare_bytes("hbm_read_bytes", p.hbm.read, m.hbm_read_bytes),
-                      compare_bytes("hbm_write_bytes", p.hbm.write + p.hbm_dirty_bytes, m.hbm_write_bytes),
-                      compare_time(p.time_us(), m.time_us)};
-    row.dirty_bytes = p.hbm_dirty_bytes;
-    if (recorded.start == Start::warm) row.quantities[2].mark = row.quantities[3].mark = kWarm;
-  } catch (const Error& error) {  // e.g. a tile that this machine's SMs cannot hold
-    row.refusal = error.what();
-  }
-  return row;
+std::string remark_text(const ValidatedRow& row, const ValidatedValue& value) {
+  return value.standing == viz::Standing::not_drained
+             ? formatted("not drained: up to {} B of it may still be in L2", grouped(row.dirty_bytes))
+             : viz::remark_on(value.standing);
 }
 
-/// Errors of one quantity over the rows that are judged, as shares of the measured value.
-struct Summary {
-  const char* quantity;
-  int judged = 0, within_allowance = 0, below_resolution = 0, warm = 0, unavailable = 0;
-  double median = 0, mean = 0, worst = 0;  // of the absolute errors
-};
-
-using Chosen = std::function<bool(const RecordingRow&)>;
-
-std::vector<Summary> summarize(const std::vector<Row>& rows, const Chosen& chosen) {
-  std::vector<Summary> summaries;
-  for (std::size_t q = 0; q < 5; ++q) {
-    static constexpr const char* names[] = {"sm_read_bytes", "sm_write_bytes", "hbm_read_bytes", "hbm_write_bytes",
-                                            "time_us"};
-    Summary s = {names[q]};
-    std::vector<double> errors;
-    for (const Row& row : rows) {
-      if (row.quantities.empty() || !chosen(*row.recorded)) continue;
-      const Compared& c = row.quantities[q];
-      if (!c.measured.value) {
-        ++s.unavailable;
-      } else if (c.mark == "below counter resolution") {
-        ++s.below_resolution;
-      } else if (c.mark == kWarm) {
-        ++s.warm;
-      } else {
-        // A difference within the allowance is right, and counts as it is.
-        s.within_allowance += !c.mark.empty();
-        if (*c.measured.value != 0) errors.push_back(std::abs(c.error()));
-      }
-    }
-    std::sort(errors.begin(), errors.end());
-    s.judged = static_cast<int>(errors.size());
-    if (!errors.empty()) {
-      const std::size_t half = errors.size() / 2;
-      s.median = errors.size() % 2 ? errors[half] : (errors[half - 1] + errors[half]) / 2;
-      for (double e : errors) s.mean += e / static_cast<double>(errors.size());
-      s.worst = errors.back();
-    }
-    summaries.push_back(s);
-  }
-  return summaries;
-}
-
-/// Rows that are summed up together: all, each rung's, each size's (by the longer of the two sequences).
-struct Group {
-  std::string by, name;  // "algorithm", "flash_v2"
-  Chosen chosen;
-};
-
-std::vector<Group> groups_of(const std::vector<Row>& rows) {
-  std::vector<Group> groups;
-  for (Pass pass : {Pass::forward, Pass::backward})
-    for (const Algorithm& algorithm : algorithms(pass))
-      groups.push_back({"algorithm", algorithm.name + (pass == Pass::backward ? " backward" : ""),
-                        [name = algorithm.name, pass](const RecordingRow& row) {
-                          return row.algorithm == name && row.problem.pass == pass;
-                        }});
-  constexpr int kSizes[] = {0, 1024, 4096, kMaxSeqlen};
-  for (std::size_t n = 1; n < std::size(kSizes); ++n) {
-    const int lo = kSizes[n - 1], hi = kSizes[n];
-    const std::string name = n + 1 == std::size(kSizes) ? formatted("seqlen above {}", grouped(lo))
-                                                        : formatted("seqlen {} to {}", grouped(lo + 1), grouped(hi));
-    groups.push_back({"size", name, [lo, hi](const RecordingRow& row) {
-                        const int longer = std::max(row.problem.seqlen_q, row.problem.seqlen_k);
-                        return lo < longer && longer <= hi;
-                      }});
-  }
-  const auto is_empty = [&](const Group& group) {
-    return std::none_of(rows.begin(), rows.end(), [&](const Row& row) { return group.chosen(*row.recorded); });
-  };
-  groups.erase(std::remove_if(groups.begin(), groups.end(), is_empty), groups.end());
-  return groups;
-}
-
-const Chosen kEveryRow = [](const RecordingRow&) { return true; };
-
-std::string value_text(const Compared& c, double value) {
-  return std::string(c.quantity) == "time_us" ? grouped_decimal(value, 1) : grouped(static_cast<std::int64_t>(value));
-}
-
-std::string rows_text(const std::vector<Row>& rows) {
+std::string rows_text(const Report& report) {
   using enum Table::Align;
   Table table({left, right, right, right, left});
   table.row({"", "predicted", "recorded", "error", ""});
-  for (const Row& row : rows) {
-    table.row({row.title});
+  for (const ValidatedRow& row : report.rows) {
+    const RecordingRow& recorded = report.recorded[row.index];
+    table.row({recorded.algorithm + ": " + describe(recorded.problem) + "; " + describe(recorded.tile) +
+               (row.hard ? "; hard" : "") + (row.after_freeze ? "; recorded after the freeze" : "")});
     if (!row.refusal.empty()) table.row({"  not predicted: " + row.refusal});
-    for (const Compared& c : row.quantities) {
-      if (c.measured.value)
-        table.row({std::string("  ") + c.quantity, value_text(c, c.predicted), value_text(c, *c.measured.value),
-                   error_text(c.predicted, *c.measured.value), c.mark});
+    if (!row.wrong_output.empty()) table.row({"  wrong output: " + row.wrong_output});
+    if (!row.refusal.empty()) continue;
+    for (const auto& [quantity, key, title, what] : viz::quantities()) {
+      const ValidatedValue& value = row.value(quantity);
+      const std::string name = "  " + viz::name_in_files(quantity);
+      if (value.measured.value)
+        table.row({name, value_text(quantity, value.predicted), value_text(quantity, *value.measured.value),
+                   error_text(value.predicted, *value.measured.value), remark_text(row, value)});
       else
-        table.row({std::string("  ") + c.quantity, value_text(c, c.predicted), "unavailable", "", c.measured.reason});
+        table.row({name, value_text(quantity, value.predicted), "unavailable", "", value.measured.reason});
     }
   }
   return table.text();
 }
 
-std::string table_text(const Recording& recording, const Machine& machine, const std::vector<Row>& rows) {
+/// "3 of them within 64 KiB; 2 more below counter resolution"
+std::string others_text(const ErrorSummary& s) {
+  std::string text;
+  const auto add = [&](int rows, const char* what) {
+    if (rows > 0) text += (text.empty() ? "" : "; ") + std::to_string(rows) + " " + what;
+  };
+  add(s.within_allowance, "of them within 64 KiB");
+  add(s.within_short, "more under 10 µs and within 1.5 µs");
+  add(s.below_resolution, "more below counter resolution");
+  add(s.warm, "more cache-warm");
+  add(s.unavailable, "unavailable");
+  add(s.not_predicted, "not predicted");
+  add(s.wrong_output, "with a wrong output");
+  return text;
+}
+
+std::string set_text(const std::vector<ValidatedRow>& rows, const RowGroup& set) {
   using enum Table::Align;
+  const int size = viz::rows_in(rows, set);
+  std::string text = formatted("{}: {} of {}\n", set.title, size, rows.size());
+  if (size == 0) return text;
+  Table table({left, right, right, right, right, left});
+  table.row({"", "rows", "median", "mean", "worst", ""});
+  const auto percent = [](const ErrorSummary& s, double share) {
+    return s.rows ? formatted("{:.2f} %", 100 * share) : std::string("n/a");
+  };
+  for (const auto& quantity : viz::quantities()) {
+    const ErrorSummary s = viz::summary_of(rows, quantity.which, set);
+    table.row({"  " + viz::name_in_files(quantity.which), std::to_string(s.rows), percent(s, s.median),
+               percent(s, s.mean), percent(s, s.worst), others_text(s)});
+  }
+  return text + table.text();
+}
+
+std::string parts_text(const std::vector<ValidatedRow>& rows) {
+  using enum Table::Align;
+  Table table({left, right, right, right, right, right, right});
+  std::vector<std::string> cells = {"", "rows"};
+  for (const auto& quantity : viz::quantities()) cells.push_back(quantity.title);
+  table.row(cells);
+  for (const RowGroup& part : viz::row_parts(rows)) {
+    cells = {part.title, std::to_string(viz::rows_in(rows, part))};
+    for (const auto& quantity : viz::quantities()) {
+      const ErrorSummary s = viz::summary_of(rows, quantity.which, part);
+      cells.push_back(s.rows ? formatted("{:.1f}, {:.1f} %", 100 * s.mean, 100 * s.worst) : "n/a");
+    }
+    table.row(cells);
+  }
+  return table.text();
+}
+
+std::string meanings_text() {
+  std::string text =
+      "Allowances: 64 KiB for bytes, 1.5 µs for rows under 10 µs. Rows under 2 MiB are below counter resolution.\n";
+  for (const RowGroup& set : viz::row_sets())
+    if (set.key != "all") text += formatted("{}: {}\n", set.title, set.meaning);
+  return text;
+}
+
+std::string table_text(const Recording& recording, const Machine& machine, const Report& report) {
   std::string text =
       formatted("Recorded on {} (driver {}, CUDA {}), {}; predicted for {}, each row at its recorded clock\n\n",
                 recording.gpu, recording.driver, recording.cuda, recording.date, machine.title);
-  text += rows_text(rows) + "\nErrors (absolute, in percent of the recorded value)\n";
-  Table sums({left, right, right, right, right, left});
-  sums.row({"", "rows", "median", "mean", "worst", ""});
-  const auto percent = [](double share) { return formatted("{:.2f} %", 100 * share); };
-  for (const Summary& s : summarize(rows, kEveryRow)) {
-    std::string rest;
-    if (s.within_allowance) rest += formatted("{} of them within the allowance; ", s.within_allowance);
-    if (s.below_resolution) rest += formatted("{} more below counter resolution; ", s.below_resolution);
-    if (s.warm) rest += formatted("{} more cache-warm; ", s.warm);
-    if (s.unavailable) rest += formatted("{} unavailable; ", s.unavailable);
-    if (!rest.empty()) rest.resize(rest.size() - 2);
-    sums.row({s.quantity, std::to_string(s.judged), s.judged ? percent(s.median) : "n/a",
-              s.judged ? percent(s.mean) : "n/a", s.judged ? percent(s.worst) : "n/a", rest});
-  }
-  text += sums.text() + "\nThe same by rung and by size: mean, worst\n";
-  Table parts({left, right, right, right, right, right, right});
-  parts.row({"", "rows", "SM reads", "SM writes", "HBM reads", "HBM writes", "time"});
-  for (const Group& group : groups_of(rows)) {
-    std::vector<std::string> cells = {group.name, ""};
-    for (const Summary& s : summarize(rows, group.chosen)) {
-      cells[1] = std::to_string(s.judged);  // of the last quantity: the time
-      cells.push_back(s.judged ? formatted("{:.1f}, {:.1f} %", 100 * s.mean, 100 * s.worst) : "n/a");
-    }
-    parts.row(cells);
-  }
-  return text + parts.text() + "\n" +
-         "Allowances: 64 KiB for bytes, 1.5 µs for rows under 10 µs. Rows under 2 MiB are below counter resolution.\n";
+  text += rows_text(report) + "\nErrors (absolute, in percent of the recorded value)\n\n";
+  for (const RowGroup& set : viz::row_sets()) text += set_text(report.rows, set) + "\n";
+  return text + "all rows by rung and by size: mean, worst\n" + parts_text(report.rows) + "\n" + meanings_text();
 }
 
-Json quantity_json(const Compared& c) {
-  const bool is_time = std::string(c.quantity) == "time_us";
-  const auto number = [&](double value) {
-    return is_time ? json_number(value) : Json(static_cast<std::int64_t>(value));
-  };
-  Json object = {{"predicted", number(c.predicted)}};
-  object["recorded"] = c.measured.value ? number(*c.measured.value) : Json("unavailable (" + c.measured.reason + ")");
-  object["error"] = c.measured.value && *c.measured.value != 0 ? json_number(c.error()) : Json(nullptr);
-  object["mark"] = c.mark;
+Json number_json(MeasuredQuantity quantity, double value) {
+  return quantity == MeasuredQuantity::time ? json_number(value) : Json(static_cast<std::int64_t>(value));
+}
+
+Json value_json(const ValidatedRow& row, MeasuredQuantity quantity) {
+  const ValidatedValue& value = row.value(quantity);
+  Json object = {{"predicted", row.refusal.empty() ? number_json(quantity, value.predicted) : Json(nullptr)}};
+  object["recorded"] = value.measured.value ? number_json(quantity, *value.measured.value)
+                                            : Json("unavailable (" + value.measured.reason + ")");
+  const auto error = value.error();
+  object["error"] = error ? json_number(*error) : Json(nullptr);
+  object["mark"] = value.measured.value ? remark_text(row, value) : "";
   return object;
 }
 
-Json rows_json(const std::vector<Row>& rows) {
+Json rows_json(const Report& report) {
   Json list = Json::array();
-  for (const Row& row : rows) {
-    Json object = {
-        {"algorithm", row.recorded->algorithm},
-        {"pass", name_of(row.recorded->problem.pass)},
-        {"problem", problem_to_json(row.recorded->problem)},
-        {"tile", tile_to_json(row.recorded->tile)},
-        {"start", name_of(row.recorded->start)}};
+  for (const ValidatedRow& row : report.rows) {
+    const RecordingRow& recorded = report.recorded[row.index];
+    Json object = {{"algorithm", recorded.algorithm},
+                   {"pass", name_of(recorded.problem.pass)},
+                   {"problem", problem_to_json(recorded.problem)},
+                   {"tile", tile_to_json(recorded.tile)},
+                   {"start", name_of(recorded.start)},
+                   {"hard", row.hard},
+                   {"after_freeze", row.after_freeze}};
     if (!row.refusal.empty()) object["not_predicted"] = row.refusal;
-    for (const Compared& c : row.quantities) object[c.quantity] = quantity_json(c);
+    if (!row.wrong_output.empty()) object["wrong_output"] = row.wrong_output;
+    for (const auto& quantity : viz::quantities())
+      object[viz::name_in_files(quantity.which)] = value_json(row, quantity.which);
     list.push_back(object);
   }
   return list;
 }
 
-std::string json_report(const Recording& recording, const Machine& machine, const std::vector<Row>& rows) {
-  const auto summary_json = [&](const Chosen& chosen) {
-    Json summary = Json::object();
-    for (const Summary& s : summarize(rows, chosen)) {
-      const auto share = [&](double value) { return s.judged ? json_number(value) : Json(nullptr); };
-      summary[s.quantity] = {{"rows", s.judged},
-                             {"within_allowance", s.within_allowance},
-                             {"below_counter_resolution", s.below_resolution},
-                             {"cache_warm", s.warm},
-                             {"unavailable", s.unavailable},
-                             {"median_error", share(s.median)},
-                             {"mean_error", share(s.mean)},
-                             {"worst_error", share(s.worst)}};
-    }
-    return summary;
-  };
-  Json by = Json::object();
-  for (const Group& group : groups_of(rows)) by[group.by][group.name] = summary_json(group.chosen);
+Json summary_json(const std::vector<ValidatedRow>& rows, const RowGroup& group) {
+  Json summary = {{"rows", viz::rows_in(rows, group)}};
+  for (const auto& quantity : viz::quantities()) {
+    const ErrorSummary s = viz::summary_of(rows, quantity.which, group);
+    const auto share = [&](double value) { return s.rows ? json_number(value) : Json(nullptr); };
+    summary[viz::name_in_files(quantity.which)] = {{"rows", s.rows},
+                                                   {"within_allowance", s.within_allowance},
+                                                   {"short_within_allowance", s.within_short},
+                                                   {"below_counter_resolution", s.below_resolution},
+                                                   {"cache_warm", s.warm},
+                                                   {"unavailable", s.unavailable},
+                                                   {"not_predicted", s.not_predicted},
+                                                   {"wrong_output", s.wrong_output},
+                                                   {"median_error", share(s.median)},
+                                                   {"mean_error", share(s.mean)},
+                                                   {"worst_error", share(s.worst)}};
+  }
+  return summary;
+}
+
+std::string json_report(const Recording& recording, const Machine& machine, const Report& report) {
   Json document = {{"gpu", recording.gpu},
                    {"machine", machine.name},
                    {"date", recording.date},
-                   {"rows", rows_json(rows)},
-                   {"summary", summary_json(kEveryRow)},
-                   {"summary_by", by}};
+                   {"rows", rows_json(report)}};
+  for (const RowGroup& set : viz::row_sets())
+    document[set.key == "all" ? "summary" : "summary_" + set.key] = summary_json(report.rows, set);
+  Json by = Json::object();
+  for (const RowGroup& part : viz::row_parts(report.rows)) by[part.key][part.title] = summary_json(report.rows, part);
+  document["summary_by"] = by;
   stamp(document);
   return json_text(document, -1);
 }
 
-std::string csv_report(const std::vector<Row>& rows) {
-  std::string text = "algorithm,problem,br,bc,quantity,predicted,recorded,error,mark\n";
-  for (const Row& row : rows)
-    for (const Compared& c : row.quantities) {
-      const Json cell = quantity_json(c);
-      const auto plain = [](const Json& value) {
-        return value.is_null() ? "" : csv_field(value.is_string() ? value.get<std::string>() : value.dump());
-      };
-      text += formatted("{},{},{},{},{},{},{},{},{}\n", row.recorded->algorithm,
-                        csv_field(describe(row.recorded->problem)), row.recorded->tile.br, row.recorded->tile.bc,
-                        c.quantity, plain(cell["predicted"]), plain(cell["recorded"]), plain(cell["error"]),
-                        csv_field(c.mark));
+std::string csv_report(const Report& report) {
+  std::string text = "algorithm,problem,br,bc,hard,after_freeze,quantity,predicted,recorded,error,mark\n";
+  const auto plain = [](const Json& value) {
+    return value.is_null() ? "" : csv_field(value.is_string() ? value.get<std::string>() : value.dump());
+  };
+  for (const ValidatedRow& row : report.rows) {
+    const RecordingRow& recorded = report.recorded[row.index];
+    for (const auto& quantity : viz::quantities()) {
+      const Json cell = value_json(row, quantity.which);
+      text += formatted("{},{},{},{},{},{},{},{},{},{},{}\n", recorded.algorithm, csv_field(describe(recorded.problem)),
+                        recorded.tile.br, recorded.tile.bc, row.hard ? 1 : 0, row.after_freeze ? 1 : 0,
+                        viz::name_in_files(quantity.which), plain(cell["predicted"]), plain(cell["recorded"]),
+                        plain(cell["error"]), plain(cell["mark"]));
     }
+  }
   return text;
 }
 
@@ -313,6 +248,32 @@ Recording recording_of(const Options& options) {
     throw Error(ErrorKind::unsupported,
                 "no recording is shipped with this build; name a file: flashscope validate RECORDING");
   return shipped_recording(names.front());
+}
+
+/// What the recording says it is compared with: a shipped description. (Only --gpu opens files.)
+Machine machine_of(const Recording& recording, const Options& options) {
+  const std::vector<std::string> names = machine_names();
+  if (std::find(names.begin(), names.end(), recording.machine) != names.end()) return load_machine(recording.machine);
+  std::string known;
+  for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
+  throw Error(ErrorKind::input, (options.recordings.empty() ? "the shipped recording" : options.recordings[0]) +
+                                    ": machine: '" + recording.machine + "' is not one of " + known +
+                                    "; --gpu NAME|FILE says what to predict for");
+}
+
+/// Told after the report, by the exit code: a kernel whose output is wrong agrees with nothing.
+void require_right_outputs(const Report& report) {
+  constexpr int kMostNamed = 3;
+  int wrong = 0;
+  std::string named;
+  for (const ValidatedRow& row : report.rows) {
+    if (row.wrong_output.empty() || ++wrong > kMostNamed) continue;
+    named += formatted("{}rows[{}] ({}: {})", wrong == 1 ? "" : ", ", row.index, row.algorithm, row.wrong_output);
+  }
+  if (wrong > 0)
+    throw Error(ErrorKind::verify,
+                formatted("{} of {} recorded rows have a wrong output and were not compared: {}{}; measure them again",
+                          wrong, report.rows.size(), named, wrong > kMostNamed ? ", …" : ""));
 }
 
 /// The launches that --kernel and --launch choose, as one; several are added up only where --launch names them.
@@ -354,6 +315,7 @@ void validate_ncu(const Options& options, Context& context) {
   const NcuLaunch launch = chosen_launch(options);
   ProblemOptions described = options.described;
   if (!options.gpu.empty()) described.gpu = options.gpu;
+  described.refuse_without_effect();
   const auto schedule = described.schedule();
   const Machine machine = described.machine();
   RecordingRow recorded;
@@ -362,25 +324,28 @@ void validate_ncu(const Options& options, Context& context) {
   recorded.tile = schedule->tile();
   recorded.start = described.start;
   recorded.measured = launch.measured;
-  std::vector<Row> rows = {compare_row(recorded, machine)};
-  if (!rows[0].refusal.empty()) throw Error(ErrorKind::unsupported, rows[0].refusal);
+  kernels::Measurement& m = recorded.measured;  // whether the user's kernel is right is nothing that ncu knows
+  for (kernels::Verification* v : {&m.o, &m.lse, &m.d_q, &m.d_k, &m.d_v}) v->passed = true;
+  Report report = validated({recorded}, machine);
+  ValidatedRow& row = report.rows[0];
+  if (!row.refusal.empty()) throw Error(ErrorKind::unsupported, row.refusal);
   // ncu stops counting when the kernel ends, so what is then dirty in L2 is missing.
-  Compared& writes = rows[0].quantities[3];
-  if (writes.judged() && *writes.measured.value < writes.predicted &&
-      *writes.measured.value + static_cast<double>(rows[0].dirty_bytes + kByteAllowance) >= writes.predicted)
-    writes.mark = formatted("not drained: up to {} B of it may still be in L2", grouped(rows[0].dirty_bytes));
-  if (options.csv) return context.print(csv_report(rows));
+  ValidatedValue& writes = row.values[viz::place_of(MeasuredQuantity::hbm_write)];
+  if (writes.standing == viz::Standing::counted && *writes.measured.value < writes.predicted &&
+      *writes.measured.value + static_cast<double>(row.dirty_bytes) + viz::kByteAllowance >= writes.predicted)
+    writes.standing = viz::Standing::not_drained;
+  if (options.csv) return context.print(csv_report(report));
   if (options.json) {
     Json document = {{"ncu", {{"file", options.ncu}, {"launch", launch.id}, {"kernel", launch.kernel},
                               {"rounded_to_bytes", launch.rounded_to_bytes}}},
                      {"machine", machine.name},
-                     {"rows", rows_json(rows)}};
+                     {"rows", rows_json(report)}};
     stamp(document);
     return context.print(json_text(document, -1));
   }
   std::string text = formatted("{}, launch {}: {}\nPredicted for {}{}\n\n", options.ncu, launch.id, launch.kernel,
                                machine.title, launch.measured.sm_clock_mhz.value ? ", at the clock that ncu saw" : "");
-  text += rows_text(rows);
+  text += rows_text(report);
   if (launch.rounded_to_bytes > 1)
     text += formatted("\nncu rounded bytes to {}; ncu --print-units base prints all digits\n",
                       grouped(launch.rounded_to_bytes));
@@ -394,12 +359,12 @@ void validate_command(const Options& options, Context& context) {
     throw Error(ErrorKind::usage, "--kernel, --launch and the problem options describe the kernel of --ncu FILE; a "
                                   "recording says itself what its rows are");
   const Recording recording = recording_of(options);
-  const Machine machine = load_machine(options.gpu.empty() ? recording.machine : options.gpu);
-  std::vector<Row> rows;
-  for (const RecordingRow& recorded : recording.rows) rows.push_back(compare_row(recorded, machine));
-  context.print(options.json  ? json_report(recording, machine, rows)
-                : options.csv ? csv_report(rows)
-                              : table_text(recording, machine, rows));
+  const Machine machine = options.gpu.empty() ? machine_of(recording, options) : load_machine(options.gpu);
+  const Report report = validated(recording.rows, machine);
+  context.print(options.json  ? json_report(recording, machine, report)
+                : options.csv ? csv_report(report)
+                              : table_text(recording, machine, report));
+  require_right_outputs(report);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "sim/schedule/algorithms.h"
 #include "viz/core/text.h"
+#include "viz/core/validated_row.h"
 
 namespace flashscope::viz {
 
@@ -36,10 +37,10 @@ std::string difference_reason(const ComparisonRow& row) {
   if (!row.predicted.value) return "not predicted: " + row.predicted.reason;
   if (!row.measured.value) return row.measured.reason;
   const double difference = *row.predicted.value - *row.measured.value;
-  if (std::max(*row.predicted.value, *row.measured.value) < kCounterResolutionBytes)
+  if (std::max(*row.predicted.value, *row.measured.value) < kCounterResolution)
     return "below what the counters resolve (2 MiB)";
   if (difference == 0) return "equal to the byte";
-  if (std::fabs(difference) <= 64 * 1024)
+  if (std::fabs(difference) <= kByteAllowance)
     return size_text(std::fabs(difference)) + " apart: parameters of the launch, instructions and tables of the driver";
   const bool is_sm = row.label.rfind("SM", 0) == 0;
   if (is_sm)

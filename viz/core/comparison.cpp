@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "viz/core/validated_row.h"
+
 namespace flashscope::viz {
 namespace {
 
@@ -78,7 +80,7 @@ Comparison compare(const Settings& settings, const std::string& algorithm, const
            (run.time_us_at_recorded_clock ? "; predicted at the SM clock of the recording" : "")},
   };
   for (ComparisonRow& r : table.rows)
-    if (r.kind == Kind::bytes && r.measured.value && *r.measured.value < kCounterResolutionBytes)
+    if (r.kind == Kind::bytes && r.measured.value && *r.measured.value < kCounterResolution)
       r.note += "; below counter resolution (2 MiB)";
   return table;
 }

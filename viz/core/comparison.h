@@ -45,9 +45,6 @@ struct WholeRun {
 const RecordingRow* recorded_row(const Settings& settings, const std::string& algorithm,
                                  const std::vector<Recording>& recordings);
 
-/// Quantities under 2 MiB are below what the counters resolve: they are shown, and marked.
-inline constexpr double kCounterResolutionBytes = 2 * 1024 * 1024;
-
 Comparison compare(const Settings& settings, const std::string& algorithm, const WholeRun& run,
                    const std::vector<Recording>& recordings);
 

@@ -5,47 +5,23 @@
 #include <exception>
 #include <numeric>
 
-#include "sim/schedule/algorithms.h"
-#include "viz/core/comparison.h"
-#include "viz/core/text.h"
 #include "viz/io/json_numbers.h"
 
 namespace flashscope::viz {
 namespace {
 
-constexpr double kShortUs = 10, kShortAllowanceUs = 1.5;
-
-ValidatedValue bytes(std::int64_t predicted, const kernels::Measured<std::int64_t>& measured) {
-  ValidatedValue value;
-  value.predicted = static_cast<double>(predicted);
-  value.measured = measured.value ? kernels::Measured<double>::of(static_cast<double>(*measured.value))
-                                  : kernels::Measured<double>::unavailable(measured.reason);
-  value.resolved = !measured.value || std::max(value.predicted, *value.measured.value) >= kCounterResolutionBytes;
-  return value;
-}
-
-ValidatedRow validated(const RecordingRow& recorded, Machine machine, const std::function<bool()>& wanted) {
-  ValidatedRow row;
-  row.algorithm = recorded.algorithm;
-  row.problem = describe(recorded.problem);
-  const kernels::Measurement& m = recorded.measured;
-  if (m.sm_clock_mhz.value) machine.sm_clock_mhz.value = *m.sm_clock_mhz.value;
+/// What the library throws beside Error (no memory) belongs to the row, too: the worker goes on.
+ValidatedRow validated_row_or_why(const RecordingRow& recorded, const Machine& machine,
+                                  const std::function<bool()>& wanted) {
   try {
-    const auto schedule = make_schedule(recorded.algorithm, recorded.problem, recorded.tile);
-    RunOptions options;
-    options.start = recorded.start;
-    options.progress = [&](double) { return wanted(); };
-    const Prediction p = simulate(*schedule, machine, options);
-    ValidatedValue time{p.time_us(), m.time_us, true};
-    if (m.time_us.value && *m.time_us.value < kShortUs)
-      time.resolved = std::fabs(p.time_us() - *m.time_us.value) > kShortAllowanceUs;
-    row.values = {time, bytes(p.count.sm.sector_read, m.sm_read_bytes),
-                  bytes(p.count.sm.sector_write, m.sm_write_bytes), bytes(p.hbm.read, m.hbm_read_bytes),
-                  bytes(p.hbm.write + p.hbm_dirty_bytes, m.hbm_write_bytes)};
+    return validated_row(recorded, machine, [&](double) { return wanted(); });
   } catch (const std::exception& error) {
+    ValidatedRow row;
+    row.algorithm = recorded.algorithm;
+    row.problem = recorded.problem;
     row.refusal = error.what();
+    return row;
   }
-  return row;
 }
 
 /// Score tiles: what the time of a simulation grows with.
@@ -78,7 +54,7 @@ class ValidationJob final : public SlicedJob<Validation> {
   bool step(const std::function<bool()>& wanted) override {
     if (m_next == m_order.size()) return false;
     const std::size_t index = m_order[m_next++];
-    ValidatedRow row = validated(m_recording->rows[index], *m_machine, wanted);
+    ValidatedRow row = validated_row_or_why(m_recording->rows[index], *m_machine, wanted);
     row.index = index;
     auto& rows = m_validation.rows;
     rows.insert(std::upper_bound(rows.begin(), rows.end(), row,
@@ -99,52 +75,16 @@ class ValidationJob final : public SlicedJob<Validation> {
   std::size_t m_next = 0;
 };
 
-std::size_t place(MeasuredQuantity quantity) { return static_cast<std::size_t>(quantity); }
-
 }  // namespace
-
-std::optional<double> ValidatedValue::error() const {
-  if (!measured.value || *measured.value == 0) return std::nullopt;
-  return (predicted - *measured.value) / *measured.value;
-}
-
-const std::vector<Entry<MeasuredQuantity>>& quantities() {
-  static const std::vector<Entry<MeasuredQuantity>> list = {
-      {MeasuredQuantity::time, "time", "time", "first CTA start to last CTA end, at the recorded clock"},
-      {MeasuredQuantity::sm_read, "sm_read", "SM read", "from L2 to the SMs, in whole sectors"},
-      {MeasuredQuantity::sm_write, "sm_write", "SM write", "from the SMs to L2, in whole sectors"},
-      {MeasuredQuantity::hbm_read, "hbm_read", "HBM read", "what L2 did not hold"},
-      {MeasuredQuantity::hbm_write, "hbm_write", "HBM write", "written back, dirty lines included"},
-  };
-  return list;
-}
-
-ErrorSummary summary_of(const Validation& validation, MeasuredQuantity quantity) {
-  std::vector<double> errors;
-  for (const ValidatedRow& row : validation.rows) {
-    const ValidatedValue& value = row.values[place(quantity)];
-    if (const auto error = value.error(); error && value.resolved && row.refusal.empty())
-      errors.push_back(std::fabs(*error));
-  }
-  ErrorSummary summary;
-  summary.rows = static_cast<int>(errors.size());
-  if (errors.empty()) return summary;
-  std::sort(errors.begin(), errors.end());
-  const std::size_t half = errors.size() / 2;
-  summary.median = errors.size() % 2 ? errors[half] : (errors[half - 1] + errors[half]) / 2;
-  summary.mean = std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
-  summary.worst = errors.back();
-  return summary;
-}
 
 std::vector<std::size_t> by_error(const Validation& validation, MeasuredQuantity quantity) {
   std::vector<std::size_t> order(validation.rows.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto size = [&](std::size_t n) {
     const ValidatedRow& row = validation.rows[n];
-    const ValidatedValue& value = row.values[place(quantity)];
+    const ValidatedValue& value = row.value(quantity);
     const auto error = value.error();
-    return row.refusal.empty() && error && value.resolved ? std::fabs(*error) : -1;
+    return row.refusal.empty() && error && value.is_counted() ? std::fabs(*error) : -1;
   };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
   return order;
@@ -160,12 +100,12 @@ Figure validation_figure(const Validation& validation, MeasuredQuantity quantity
   Series dots{"a row of the recording", Role::right, Series::Form::predicted_dots, {}};
   double lo = 0, hi = 0;
   for (const ValidatedRow& row : validation.rows) {
-    const ValidatedValue& value = row.values[place(quantity)];
+    const ValidatedValue& value = row.value(quantity);
     if (!row.refusal.empty() || !value.measured.value || !(*value.measured.value > 0 && value.predicted > 0)) continue;
     const double x = *value.measured.value, y = value.predicted;
     lo = lo == 0 ? std::min(x, y) : std::min({lo, x, y});
     hi = std::max({hi, x, y});
-    dots.points.push_back({x, y, row.algorithm + ": " + row.problem});
+    dots.points.push_back({x, y, row.algorithm + ": " + row.described});
   }
   if (hi > 0) {
     lo /= 1.6;
@@ -188,18 +128,20 @@ std::unique_ptr<SlicedJob<Validation>> make_validation(const ValidateRequest& re
 }
 
 Sheet sheet_of(const Validation& validation) {
-  Sheet sheet{{"row", "algorithm", "problem"}, {}};
+  Sheet sheet{{"row", "algorithm", "problem", "hard", "after_freeze"}, {}};
   for (const auto& quantity : quantities())
-    for (const char* which : {"_predicted", "_measured", "_error"})
+    for (const char* which : {"_predicted", "_measured", "_error", "_remark"})
       sheet.columns.push_back(std::string(quantity.key) + which);
   for (const ValidatedRow& row : validation.rows) {
-    std::vector<std::string> cells = {std::to_string(row.index), row.algorithm, row.problem};
+    std::vector<std::string> cells = {std::to_string(row.index), row.algorithm, row.described, row.hard ? "1" : "0",
+                                      row.after_freeze ? "1" : "0"};
     for (const ValidatedValue& value : row.values) {
       cells.push_back(row.refusal.empty() ? number_text(value.predicted) : "not predicted (" + row.refusal + ")");
       cells.push_back(value.measured.value ? number_text(*value.measured.value)
                                            : "unavailable (" + value.measured.reason + ")");
       const auto error = value.error();
       cells.push_back(row.refusal.empty() && error ? number_text(*error) : "");
+      cells.push_back(row.refusal.empty() ? remark_on(value.standing) : "");
     }
     sheet.rows.push_back(std::move(cells));
   }

@@ -1,44 +1,17 @@
-// Predicted against recorded, every row of a recording: what the Validate view shows.
+// All rows of a recording, predicted one by one beside the frame loop: what the Validate view shows.
 #pragma once
-#include <array>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/machine/machine.h"
 #include "viz/core/background.h"
+#include "viz/core/error_summary.h"
 #include "viz/core/figure.h"
-#include "viz/core/views.h"
+#include "viz/core/validated_row.h"
 #include "viz/io/recording.h"
 
 namespace flashscope::viz {
-
-/// What is predicted and counted, in the order of ValidatedRow::values.
-enum class MeasuredQuantity : std::uint8_t { time, sm_read, sm_write, hbm_read, hbm_write };
-inline constexpr std::size_t kNumQuantities = 5;
-const std::vector<Entry<MeasuredQuantity>>& quantities();
-
-struct ValidatedValue {
-  double predicted = 0;
-  kernels::Measured<double> measured;
-  bool resolved = true;  // false: below what counters resolve, or within 1.5 µs under 10 µs
-
-  /// (predicted - measured) / measured; nothing where either is missing.
-  std::optional<double> error() const;
-};
-
-struct ValidatedRow {
-  std::size_t index = 0;  // in the recording
-  std::string algorithm, problem;
-  std::string refusal;  // why it could not be predicted
-  std::array<ValidatedValue, kNumQuantities> values;
-};
-
-struct ErrorSummary {
-  int rows = 0;                            // with an error that counts
-  double median = 0, mean = 0, worst = 0;  // of the absolute errors
-};
 
 struct Validation {
   std::string origin;  // "NVIDIA H200, 2026-11-29, driver 580.159"; or why there is nothing
@@ -47,8 +20,7 @@ struct Validation {
   std::size_t total = 0;
 };
 
-ErrorSummary summary_of(const Validation& validation, MeasuredQuantity quantity);
-/// Places in validation.rows, largest error of the quantity first; rows without one at the end.
+/// Places in validation.rows, largest error of the quantity first; rows whose error does not count at the end.
 std::vector<std::size_t> by_error(const Validation& validation, MeasuredQuantity quantity);
 /// Predicted against measured on equal logarithmic axes; a series an algorithm.
 Figure validation_figure(const Validation& validation, MeasuredQuantity quantity);

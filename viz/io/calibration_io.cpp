@@ -1,5 +1,6 @@
 #include "viz/io/calibration_io.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <cstdio>
@@ -175,8 +176,16 @@ Calibration calibration_from_json(std::string_view text, const std::string& file
       r.p10 = r.samples > 0 ? number_member(object, "p10", at) : *r.value.value;
       r.p90 = r.samples > 0 ? number_member(object, "p90", at) : *r.value.value;
       r.method = string_member(object, "method", at);
+      if (!std::isfinite(*r.value.value))
+        throw Error(ErrorKind::input, at + ".value: " + number_text(*r.value.value) + " is no finite number");
+      require_percentiles(r.p10, r.p90, at);
     }
-    if (object.contains("field")) r.field = string_member(object, "field", at);
+    if (object.contains("field")) {
+      r.field = string_member(object, "field", at);
+      const auto& fields = machine_fields();
+      if (std::none_of(fields.begin(), fields.end(), [&](const MachineField& field) { return r.field == field.key; }))
+        throw Error(ErrorKind::input, at + ".field: \"" + r.field + "\" is no field of a machine description");
+    }
     calibration.readings.push_back(std::move(r));
   }
   return calibration;

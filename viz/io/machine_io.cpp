@@ -33,12 +33,16 @@ void read_calibration(Quantity& quantity, const Json& object, const std::string&
     quantity.spread = Spread{number_member(spread, "p10", at), number_member(spread, "p90", at),
                              static_cast<int>(integer_member(spread, "samples", 1, INT32_MAX, at)),
                              string_member(spread, "date", at)};
+    require_percentiles(quantity.spread->p10, quantity.spread->p90, at);
   }
   if (object.contains("documented")) {
     const std::string at = place + ".documented";
     const Json& documented = object["documented"];
     quantity.documented = Documented{number_member(documented, "value", at), string_member(documented, "source", at),
                                      string_member(documented, "reference", at)};
+    if (!std::isfinite(quantity.documented->value) || quantity.documented->value < 0)
+      throw Error(ErrorKind::input,
+                  at + ".value: " + number_text(quantity.documented->value) + " is no value that it can have");
     if (quantity.documented->source != "datasheet" && quantity.documented->source != "published")
       throw Error(ErrorKind::input,
                   at + ".source: \"" + quantity.documented->source + "\" is not one of datasheet, published");
@@ -92,6 +96,13 @@ Json plain_number(double value) {
 }
 
 }  // namespace
+
+void require_percentiles(double p10, double p90, const std::string& place) {
+  if (!std::isfinite(p10) || !std::isfinite(p90))
+    throw Error(ErrorKind::input, place + ": p10 and p90 must be finite numbers");
+  if (p10 > p90)
+    throw Error(ErrorKind::input, place + ": p10 " + number_text(p10) + " is larger than p90 " + number_text(p90));
+}
 
 std::vector<std::string> machine_names() {
   std::vector<std::string> names;

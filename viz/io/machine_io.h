@@ -16,6 +16,9 @@ std::vector<std::string> machine_names();
 /// Error(usage) for an unknown name, with the list, and Error(input) with file, field and place for a bad file.
 Machine load_machine(const std::string& name_or_path);
 
+/// Throws Error(input) beginning with `place` unless both are finite and in order.
+void require_percentiles(double p10, double p90, const std::string& place);
+
 /// `file` is the name for messages.
 Machine machine_from_json(std::string_view text, const std::string& file);
 Json machine_to_json(const Machine& machine);

@@ -1,6 +1,7 @@
 #include "viz/io/recording.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -42,6 +43,16 @@ Measured<T> measured_from_json(const Json& object, const char* key, const std::s
     return Measured<T>::of(number_from_json(member, place + "." + key));
 }
 
+/// `!(…)`: "nan" is refused too.
+void require_within(double value, double lo, double hi, const std::string& place) {
+  if (!(value >= lo && value <= hi))
+    throw Error(ErrorKind::input, place + ": " + number_text(value) + " is no value that it can have");
+}
+/// What was not measured may be missing; a value must be possible.
+void require_within(const Measured<double>& measured, double lo, double hi, const std::string& place) {
+  if (measured.value) require_within(*measured.value, lo, hi, place);
+}
+
 Json verification_to_json(const Verification& v) {
   return {{"passed", v.passed},           {"max_abs", json_number(v.max_abs)},
           {"mean_abs", json_number(v.mean_abs)}, {"tolerance_used", json_number(v.tolerance_used)},
@@ -59,6 +70,22 @@ Verification verification_from_json(const Json& row, const char* key, const std:
   v.nonfinite = integer_member(object, "nonfinite", 0, INT64_MAX, place);
   v.worst = string_member(object, "worst", place);
   return v;
+}
+
+Json predicted_to_json(const PredictedQuantities& p) {
+  return {{"sm_read_bytes", p.sm_read_bytes},
+          {"sm_write_bytes", p.sm_write_bytes},
+          {"hbm_read_bytes", p.hbm_read_bytes},
+          {"hbm_write_bytes", p.hbm_write_bytes},
+          {"time_us", json_number(p.time_us)}};
+}
+
+PredictedQuantities predicted_from_json(const Json& object, const std::string& place) {
+  const auto bytes = [&](const char* key) { return integer_member(object, key, 0, INT64_MAX, place); };
+  PredictedQuantities p = {bytes("sm_read_bytes"), bytes("sm_write_bytes"), bytes("hbm_read_bytes"),
+                           bytes("hbm_write_bytes"), number_member(object, "time_us", place)};
+  require_within(p.time_us, 0, 1e15, place + ".time_us");
+  return p;
 }
 
 Json row_to_json(const RecordingRow& row) {
@@ -85,13 +112,8 @@ Json row_to_json(const RecordingRow& row) {
   object["hbm_read_bytes"] = measured_to_json(m.hbm_read_bytes);
   object["hbm_write_bytes"] = measured_to_json(m.hbm_write_bytes);
   object["hbm_write_floor_bytes"] = measured_to_json(m.hbm_write_floor_bytes);
+  if (row.predicted) object["predicted"] = predicted_to_json(*row.predicted);
   return object;
-}
-
-/// What was not measured may be missing; a value must be possible.
-void require_within(const kernels::Measured<double>& measured, double lo, double hi, const std::string& place) {
-  if (measured.value && !(*measured.value >= lo && *measured.value <= hi))
-    throw Error(ErrorKind::input, place + ": " + std::to_string(*measured.value) + " is no value that it can have");
 }
 
 RecordingRow row_from_json(const Json& object, const std::string& place) {
@@ -135,12 +157,13 @@ RecordingRow row_from_json(const Json& object, const std::string& place) {
   m.sm_clock_mhz = measured_from_json<double>(object, "sm_clock_mhz", place);
   require_within(m.time_us, 0, 1e15, place + ".time_us");
   require_within(m.sm_clock_mhz, 1, 1e5, place + ".sm_clock_mhz");
-  if (!(m.time_spread_us >= 0)) throw Error(ErrorKind::input, place + ".time_spread_us: must not be negative");
+  require_within(m.time_spread_us, 0, 1e15, place + ".time_spread_us");
   m.sm_read_bytes = measured_from_json<std::int64_t>(object, "sm_read_bytes", place);
   m.sm_write_bytes = measured_from_json<std::int64_t>(object, "sm_write_bytes", place);
   m.hbm_read_bytes = measured_from_json<std::int64_t>(object, "hbm_read_bytes", place);
   m.hbm_write_bytes = measured_from_json<std::int64_t>(object, "hbm_write_bytes", place);
   m.hbm_write_floor_bytes = measured_from_json<std::int64_t>(object, "hbm_write_floor_bytes", place);
+  if (object.contains("predicted")) row.predicted = predicted_from_json(object["predicted"], place + ".predicted");
   return row;
 }
 
@@ -160,6 +183,19 @@ bool same_run(const RecordingRow& row, const AttentionProblem& problem, const st
 }
 
 }  // namespace
+
+PredictedQuantities quantities_of(const Prediction& p) {
+  return {p.count.sm.sector_read, p.count.sm.sector_write, p.hbm.read, p.hbm.write + p.hbm_dirty_bytes, p.time_us()};
+}
+
+bool is_unmoved(const PredictedQuantities& then, const PredictedQuantities& now) {
+  const auto near = [](auto before, auto after) {
+    return std::fabs(static_cast<double>(after) - static_cast<double>(before)) <= kMayMove * static_cast<double>(before);
+  };
+  return near(then.sm_read_bytes, now.sm_read_bytes) && near(then.sm_write_bytes, now.sm_write_bytes) &&
+         near(then.hbm_read_bytes, now.hbm_read_bytes) && near(then.hbm_write_bytes, now.hbm_write_bytes) &&
+         near(then.time_us, now.time_us);
+}
 
 void set_writer(Recording& recording) {
   recording.version = version();
@@ -199,8 +235,15 @@ Recording recording_from_json(std::string_view text, const std::string& file) {
   recording.commit = string_member(document, "commit", file);
   const Json& rows = required_member(document, "rows", file);
   if (!rows.is_array()) throw Error(ErrorKind::input, file + ": rows: expected a list");
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    recording.rows.push_back(row_from_json(rows[i], file + ": rows[" + std::to_string(i) + "]"));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string place = file + ": rows[" + std::to_string(i) + "]";
+    RecordingRow row = row_from_json(rows[i], place);
+    for (std::size_t j = 0; j < i; ++j)
+      if (same_run(recording.rows[j], row.problem, row.algorithm, row.tile, row.start))
+        throw Error(ErrorKind::input, place + ": rows[" + std::to_string(j) + "] is the same run already (problem, " +
+                                          "algorithm, tile and start); keep one of them");
+    recording.rows.push_back(std::move(row));
+  }
   return recording;
 }
 
@@ -225,6 +268,11 @@ Recording load_recording(const std::string& path) { return recording_from_json(r
 
 void save_recording(const std::string& path, const Recording& recording) {
   write_file_atomically(path, json_text(recording_to_json(recording)));
+}
+
+Machine at_measured_clock(Machine machine, const Measurement& measured) {
+  if (measured.sm_clock_mhz.value) machine.sm_clock_mhz.value = *measured.sm_clock_mhz.value;
+  return machine;
 }
 
 std::vector<std::string> recording_names() {

@@ -1,5 +1,7 @@
 // What a GPU did, kept in a file: shown where there is no GPU, and what predictions are judged by.
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,12 +12,26 @@
 
 namespace flashscope {
 
+/// What the model says of the quantities that a row measures: SM traffic in whole sectors, HBM writes with what is dirty
+/// in L2 at the end, time at the clock of the row.
+struct PredictedQuantities {
+  std::int64_t sm_read_bytes = 0, sm_write_bytes = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
+  double time_us = 0;
+};
+PredictedQuantities quantities_of(const Prediction& prediction);
+
+/// By how much a prediction may move and still be the same: a change beyond it is another model.
+inline constexpr double kMayMove = 0.005;
+/// Each quantity of `now` within kMayMove of `then`.
+bool is_unmoved(const PredictedQuantities& then, const PredictedQuantities& now);
+
 struct RecordingRow {
   AttentionProblem problem;
   std::string algorithm;        // a name of --algorithm
   TileShape tile;
   Start start = Start::cold;
   kernels::Measurement measured;
+  std::optional<PredictedQuantities> predicted;  // when the row was measured; rows of old recordings have none
 };
 
 struct Recording {
@@ -41,13 +57,16 @@ void put_row(Recording& recording, RecordingRow row);
 const RecordingRow* find_row(const Recording& recording, const AttentionProblem& problem, const std::string& algorithm,
                              const TileShape& tile, Start start = Start::cold);
 
-/// `file` is the name for messages. Throws Error(input) with file and place.
+/// `file` is the name for messages. Throws Error(input) with file and place; also where two rows are of the same run.
 Recording recording_from_json(std::string_view text, const std::string& file);
 Json recording_to_json(const Recording& recording);
 
 Recording load_recording(const std::string& path);
 /// Throws Error(io); the file that was there stays as it was.
 void save_recording(const std::string& path, const Recording& recording);
+
+/// The machine with its SMs at the clock the row ran at, where it was read: what its time is compared with.
+Machine at_measured_clock(Machine machine, const kernels::Measurement& measured);
 
 /// Names of the recordings shipped with the product, sorted: "nvidia-h200", …; empty when there is none.
 std::vector<std::string> recording_names();

@@ -20,7 +20,31 @@ std::string value_text(MeasuredQuantity quantity, double value) {
   return quantity == MeasuredQuantity::time ? time_text(value) : size_text(value);
 }
 
-/// A line a quantity; a click chooses which one the plot and the list show. Returns the y below.
+/// What stands below a row's name in its tip: its sets, and why its error does not count.
+std::string remark_lines(const ValidatedRow& row, const ValidatedValue& value) {
+  std::string text;
+  for (const RowGroup& set : row_sets())
+    if (set.key != "all" && set.holds(row)) text += "\nof the " + set.title;
+  if (!row.wrong_output.empty()) return text + "\nwrong output: " + row.wrong_output;
+  if (!row.refusal.empty()) return text;
+  if (!value.measured.value) return text + "\nmeasured: unavailable (" + value.measured.reason + ")";
+  const std::string remark = remark_on(value.standing);
+  return remark.empty() ? text : text + "\n" + remark;
+}
+
+/// Rows, median, mean and worst, in the four columns right of a line's name.
+void summary_cells(const Ui& ui, ImDrawList* list, const Rect& row, float label_w, const ErrorSummary& s) {
+  const float w = (row.w - label_w) / 4;
+  const std::string cells[] = {std::to_string(s.rows), s.rows ? three_digits(100 * s.median) + " %" : "–",
+                               s.rows ? three_digits(100 * s.mean) + " %" : "–",
+                               s.rows ? three_digits(100 * s.worst) + " %" : "–"};
+  for (int n = 0; n < 4; ++n)
+    draw_text(ui, list, ui.fonts.body, row.x + label_w + static_cast<float>(n) * w, row.y + ui.px(1), w - ui.px(8),
+              ui.colors->text, cells[n], Align::right);
+}
+
+/// A line a quantity, of all rows; a click chooses which one the plot and the list show. Below, of that quantity: the
+/// hard rows, and those recorded after the model was frozen. Returns the y below.
 float summaries(const Ui& ui, ImDrawList* list, const Rect& area, int& chosen, const Validation& validation) {
   const Palette& c = *ui.colors;
   float y = area.y;
@@ -44,13 +68,21 @@ float summaries(const Ui& ui, ImDrawList* list, const Rect& area, int& chosen, c
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", entry.what);
     draw_text(ui, list, static_cast<int>(q) == chosen ? ui.fonts.bold : ui.fonts.body, row.x + ui.px(6), y + ui.px(1),
               label_w, c.text, entry.title);
-    const ErrorSummary s = summary_of(validation, entry.which);
-    const std::string cells[] = {std::to_string(s.rows), s.rows ? three_digits(100 * s.median) + " %" : "–",
-                                 s.rows ? three_digits(100 * s.mean) + " %" : "–",
-                                 s.rows ? three_digits(100 * s.worst) + " %" : "–"};
-    for (int n = 0; n < 4; ++n)
-      draw_text(ui, list, ui.fonts.body, row.x + label_w + static_cast<float>(n) * w, y + ui.px(1), w - ui.px(8),
-                c.text, cells[n], Align::right);
+    summary_cells(ui, list, row, label_w, summary_of(validation.rows, entry.which, row_sets().front()));
+    y += ui.px(21);
+  }
+  fill(list, {area.x, y, area.w, 1}, c.line);
+  y += ui.px(3);
+  const auto which = static_cast<MeasuredQuantity>(chosen);
+  for (const RowGroup& set : row_sets()) {
+    if (&set == &row_sets().front()) continue;
+    const Rect row = {area.x, y, area.w, ui.px(20)};
+    draw_text(ui, list, ui.fonts.small, row.x + ui.px(6), y + ui.px(2), label_w, c.text_dim, set.label);
+    ImGui::SetCursorScreenPos({row.x, row.y});
+    ImGui::InvisibleButton(set.key.c_str(), {row.w, row.h});
+    if (ImGui::IsItemHovered())
+      ImGui::SetTooltip("%s, of %s: %s", set.title.c_str(), entry_of(quantities(), which).title, set.meaning);
+    summary_cells(ui, list, row, label_w, summary_of(validation.rows, which, set));
     y += ui.px(21);
   }
   return y + ui.px(4);
@@ -112,15 +144,14 @@ ValidateAnswer validate_panel(const Ui& ui, const Rect& area, AppState& state, c
     if (hovered) {
       fill(list, {x - ui.px(4), y, w + ui.px(8), row_h}, c.grip, ui.px(3));
       ImGui::SetTooltip(
-          "%s: %s\n%s%s", row.algorithm.c_str(), row.problem.c_str(),
-          row.refusal.empty() ? "click: explore it" : row.refusal.c_str(),
-          value.measured.value ? "" : ("\nmeasured: unavailable (" + value.measured.reason + ")").c_str());
+          "%s: %s\n%s%s", row.algorithm.c_str(), row.described.c_str(),
+          row.refusal.empty() ? "click: explore it" : row.refusal.c_str(), remark_lines(row, value).c_str());
     }
     const float name_w = ui.px(122);
     draw_text(ui, list, ui.fonts.small, x, y + ui.px(2), name_w, c.text, row.algorithm);
     draw_text(ui, list, ui.fonts.small, x + name_w, y + ui.px(2), w - name_w - 2 * value_w - error_w - ui.px(6),
-              c.text_dim, row.problem);
-    const Color ink = value.resolved ? c.text : c.text_dim;
+              c.text_dim, row.described);
+    const Color ink = value.is_counted() ? c.text : c.text_dim;
     const float right_edge = x + w;
     if (row.refusal.empty()) {
       draw_text(ui, list, ui.fonts.small, right_edge - error_w - 2 * value_w, y + ui.px(2), value_w, ink,
