@@ -114,8 +114,9 @@ void ThreePass::scores_cta(int i, int j, CtaProgram& cta) const {
 
 void ThreePass::softmax_cta(int part, CtaProgram& cta) const {
   // The row maximum and sum, then the probabilities; a row too long for the chip is read twice.
-  const int i = part * score_block_rows() / tile().br;
-  const Range rows = rows_of_tile(problem().seqlen_q, score_block_rows(), part), keys = {0, problem().seqlen_k};
+  const int first = part * score_block_rows();
+  const Range rows = {first, min_int(first + score_block_rows(), problem().seqlen_q)}, keys = {0, problem().seqlen_k};
+  const int i = first / tile().br;
   const bool fits = softmax_warps(problem().seqlen_k, static_cast<int>(element_bytes(problem().dtype))) > 0;
   cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::whole_rows);
   if (!fits) cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::whole_rows);

@@ -24,7 +24,9 @@ constexpr const char* kFile = FLASHSCOPE_TEST_DATA "/predictions.json";
 std::string key_of(const RecordingRow& row) {
   const AttentionProblem& p = row.problem;
   const auto text = [](std::int64_t n) { return std::to_string(n); };
-  return row.algorithm + " " + text(row.tile.br) + "x" + text(row.tile.bc) + ", batch " + text(p.batch) + ", heads " +
+  return row.algorithm + " " + name_of(p.pass) + " " + text(row.tile.br) + "x" + text(row.tile.bc) +
+         (row.tile.splits > 0 ? ", splits " + text(row.tile.splits) : "") +
+         (row.start == Start::warm ? ", warm" : "") + ", batch " + text(p.batch) + ", heads " +
          text(p.heads) + "/" + text(p.kv_heads) + ", seqlen " + text(p.seqlen_q) + "x" + text(p.seqlen_k) +
          ", head_dim " + text(p.head_dim) + ", " + name_of(p.dtype) + ", window " + text(p.mask().left) + "," +
          text(p.mask().right);
@@ -40,6 +42,7 @@ Json predictions() {
     for (const KernelCount& kernel : count(*schedule).kernels) operations += kernel.ops;
     if (operations > kMostOperations) continue;
     const Prediction p = simulate(*schedule, machine);
+    REQUIRE_FALSE(rows.contains(key_of(row)));  // or one would hide the other
     rows[key_of(row)] = {{"time_ps", p.time},
                          {"hbm_read_bytes", p.hbm.read},
                          {"hbm_write_bytes", p.hbm.write + p.hbm_dirty_bytes}};
