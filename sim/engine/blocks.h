@@ -30,6 +30,11 @@ class BlockMap {
   Region region_of(const TileOp& op) const;
   /// How far a region moves when its operation moves one tile along `axis`.
   std::int64_t step_of(Tensor tensor, Axis axis) const;
+  /// How far it moves from one head of the tensor to the next.
+  std::int64_t head_step_of(Tensor tensor) const {
+    const Grid& grid = m_grids[static_cast<std::size_t>(tensor)];
+    return grid.down * grid.across;
+  }
   /// Bytes of a block: fewer at the lower and right edge of its tensor.
   std::int64_t bytes_of(Tensor tensor, std::int64_t block) const;
 

@@ -1,19 +1,19 @@
-// The run loop: Run::run() runs the kernels one after the other; Run::kernel() keeps a queue of CTAs by the time at which
-// they can go on, takes the earliest, performs its next operation on the shared units and links, and puts it back with
-// the time that operation ends.
+// The run loop: Run::run() runs the kernels one after the other. Run::kernel() performs operations in the order of the
+// times at which their CTAs can go on. Only loads, stores and ends of CTAs touch what all SMs share (links, L2, the grid):
+// those take their turns among all SMs; what lies between them is performed SM by SM (go_on_alone).
 #include "sim/engine/engine.h"
 
 #include <algorithm>
-#include <deque>
-#include <memory>
-#include <queue>
+#include <vector>
 
 #include "sim/engine/blocks.h"
 #include "sim/engine/core_times.h"
+#include "sim/engine/cta_work.h"
+#include "sim/engine/earliest.h"
 #include "sim/engine/l2.h"
-#include "sim/engine/program.h"
 #include "sim/engine/run.h"
 #include "sim/engine/server.h"
+#include "sim/engine/speeds.h"
 #include "sim/error.h"
 
 namespace flashscope {
@@ -35,32 +35,6 @@ namespace {
 /// the capacity, as flashscope_l2_probe saw on an H200.
 constexpr int kL2Slices = 32;
 
-Picoseconds from_ns(const Quantity& q) { return std::llround(q.value * 1e3); }
-Picoseconds from_us(const Quantity& q) { return std::llround(q.value * 1e6); }
-
-/// Rates and delays of a machine in the engine's integer units.
-struct Speeds {
-  explicit Speeds(const Machine& m)
-      : l2(Rate::per_second(m.l2_gb_per_s.value * 1e9)),
-        hbm_read(Rate::per_second(m.hbm_read_gb_per_s.value * 1e9)),
-        hbm_write(Rate::per_second(m.hbm_write_gb_per_s.value * 1e9)),
-        port(per_clock(m, m.l2_bytes_per_clk_per_sm)),
-        clock(Rate::per_second(m.sm_clock_mhz.value * 1e6)),
-        l2_latency(from_ns(m.l2_latency_ns)),
-        l2_far_latency(from_ns(m.l2_far_latency_ns)),
-        hbm_latency(from_ns(m.hbm_latency_ns)),
-        cta_start(from_ns(m.cta_start_ns)),
-        barrier(from_ns(m.barrier_ns)),
-        launch_gap(from_us(m.launch_gap_us)) {}
-
-  static Rate per_clock(const Machine& m, const Quantity& units) {
-    return Rate::per_second(units.value * m.sm_clock_mhz.value * 1e6);
-  }
-
-  Rate l2, hbm_read, hbm_write, port, clock;
-  Picoseconds l2_latency, l2_far_latency, hbm_latency, cta_start, barrier, launch_gap;
-};
-
 /// Fetching a kernel's code for the first time on an SM: line after line from memory, some lines ahead.
 constexpr int kInstructionBytes = 16, kCodeLineBytes = 128;
 Picoseconds code_fetch(const KernelLaunch& launch, const Machine& machine, Picoseconds latency) {
@@ -68,30 +42,6 @@ Picoseconds code_fetch(const KernelLaunch& launch, const Machine& machine, Picos
   const std::int64_t ahead = static_cast<std::int64_t>(machine.code_lines_in_flight.value);
   return executed * kInstructionBytes / kCodeLineBytes * latency / ahead;
 }
-
-/// One operation with everything about it worked out that does not depend on when it runs.
-struct Step {
-  Op op = Op::barrier;
-  Tensor tensor = Tensor::Q;
-  bool starts = false;
-  int pending = 0;
-  const CoreTime* core = nullptr;  // on the SM; not null
-  Picoseconds port = 0, l2 = 0;    // on the way to and from L2
-  std::int64_t fill_bytes = 0;     // store: of each block, see TileOp
-  BlockMap::Region blocks;         // load, store
-  std::int64_t block_step = 0;     // from one repetition to the next
-};
-
-/// A segment of a program (program.h) in that form; `program` keeps the operations themselves for the trace.
-struct Work {
-  Program program;
-  std::vector<std::vector<Step>> steps;
-};
-
-struct Sm {
-  Server port, core;
-  int ctas = 0;  // resident now
-};
 
 /// When a started load is there, and what it waits for.
 struct Arrival {
@@ -101,21 +51,23 @@ struct Arrival {
 
 /// A CTA in one slot of an SM, and where it is in its work.
 struct Resident {
-  int sm = 0, slot = 0;
+  Turn turn;  // when it goes on
+  PlacedWork placed;
+  std::size_t run = 0, step = 0;
+  std::int64_t repetition = 0;
   std::int64_t cta = 0;
-  Work work;
-  std::size_t segment = 0, op = 0;
-  std::int64_t iteration = 0;
   Picoseconds began = 0;
-  std::deque<Arrival> under_way;  // of loads that it started, in their order
+  int sm = 0, slot = 0;
+  std::vector<Arrival> under_way;  // of loads that it started, in their order
+
+  bool is_done() const { return run == placed.work->runs.size(); }
+  const Step& next() const { return placed.work->runs[run].steps[step]; }
 };
 
-/// When a resident can go on. Ties go to the resident that was placed first: the order is total, so runs repeat
-/// exactly.
-struct Ready {
-  Picoseconds at;
-  int resident;
-  bool operator>(const Ready& other) const { return at != other.at ? at > other.at : resident > other.resident; }
+struct Sm {
+  Server port, core;
+  int ctas = 0;                     // resident now
+  std::vector<Resident> residents;  // by slot
 };
 
 class Run {
@@ -126,6 +78,7 @@ class Run {
         m_speeds(machine),
         m_blocks(schedule),
         m_core_times(schedule, machine),
+        m_works(schedule, m_speeds, m_blocks, m_core_times),
         m_partitions(static_cast<int>(machine.l2_partitions.value)),
         m_l2(l2_of(machine)) {}
 
@@ -179,145 +132,137 @@ class Run {
     result.begin = result.end = start;
     m_kernel = k;
     m_result = &result;
+    m_sms.clear();
     m_core_times.start_kernel(k, fit.ctas_per_sm);
+    m_works.start_kernel(k);
 
     const int num_sms = static_cast<int>(m_machine.num_sms.value);
     m_sms.assign(static_cast<std::size_t>(num_sms), {});
-    m_residents.clear();
-    m_queue = {};
+    m_earliest = Earliest(num_sms);
     std::int64_t next_cta = 0;
     const Picoseconds code =
         code_fetch(launch, m_machine, m_options->start == Start::warm ? m_speeds.l2_far_latency : m_speeds.hbm_latency);
     // Grid order, one CTA to each SM in turn, until all slots are taken.
     for (int slot = 0; slot < fit.ctas_per_sm; ++slot)
-      for (int sm = 0; sm < num_sms && next_cta < launch.ctas(); ++sm) {
-        m_residents.push_back({sm, slot, 0, {}, 0, 0, 0, 0, {}});
-        ++m_sms[static_cast<std::size_t>(sm)].ctas;
-        place(static_cast<int>(m_residents.size()) - 1, next_cta++, start, code);
+      for (int s = 0; s < num_sms && next_cta < launch.ctas(); ++s) {
+        Sm& sm = m_sms[static_cast<std::size_t>(s)];
+        Resident& resident = sm.residents.emplace_back();
+        resident.sm = s;
+        resident.slot = slot;
+        resident.turn.order = std::int64_t{slot} * num_sms + s;
+        ++sm.ctas;
+        place(sm, resident, next_cta++, start, code);
       }
-    while (!m_queue.empty()) {
-      const Ready ready = m_queue.top();
-      m_queue.pop();
-      Resident& resident = m_residents[static_cast<std::size_t>(ready.resident)];
-      if (resident.segment < resident.work.steps.size()) {
-        Picoseconds at = advance(resident, ready.at);
-        while (is_next_local(resident)) at = advance(resident, at);
-        m_queue.push({at, ready.resident});
-        continue;
+    for (Sm& sm : m_sms)
+      if (!sm.residents.empty()) go_on_alone(sm);
+    while (m_earliest.turn().at != kNever) {
+      Sm& sm = m_sms[static_cast<std::size_t>(m_earliest.place())];
+      Resident& resident = earliest_of(sm);
+      if (!resident.is_done()) {
+        resident.turn.at = advance(sm, resident, resident.turn.at);
+      } else {
+        const Picoseconds now = resident.turn.at;
+        result.cta_time += now - resident.began;
+        result.end = std::max(result.end, now);
+        report_progress();
+        if (next_cta < launch.ctas()) {
+          place(sm, resident, next_cta++, now);
+        } else {
+          --sm.ctas;
+          resident.turn.at = kNever;
+        }
       }
-      result.cta_time += ready.at - resident.began;
-      result.end = std::max(result.end, ready.at);
-      report_progress();
-      if (next_cta < launch.ctas())
-        place(ready.resident, next_cta++, ready.at);
-      else
-        --m_sms[static_cast<std::size_t>(resident.sm)].ctas;
+      go_on_alone(sm);
     }
     result.hbm_dirty_bytes = m_l2.dirty_bytes();
     return result.end;
   }
 
   /// Starts CTA `cta` in the slot of a resident; `code` is how long it waits for instructions.
-  void place(int index, std::int64_t cta, Picoseconds now, Picoseconds code = 0) {
-    Resident& resident = m_residents[static_cast<std::size_t>(index)];
+  void place(Sm& sm, Resident& resident, std::int64_t cta, Picoseconds now, Picoseconds code = 0) {
     resident.cta = cta;
-    prepare(program_of(m_schedule, m_kernel, cta), resident.work);
-    resident.segment = resident.op = 0;
-    resident.iteration = 0;
+    resident.placed = m_works.of(cta);
+    resident.run = resident.step = 0;
+    resident.repetition = 0;
     resident.began = now;
     resident.under_way.clear();
-    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
-    const Picoseconds started = on_core(sm, m_core_times.prologue(), now + m_speeds.cta_start + code);
+    const CoreTime& prologue = m_core_times.prologue();
+    const Picoseconds started = on_core(sm, prologue.alone, prologue.share.data(), now + m_speeds.cta_start + code);
     record(resident, TileOp{}, {now, started}, Reason::launch, 0);
-    m_queue.push({started, index});
+    resident.turn.at = started;
   }
 
-  void prepare(Program program, Work& work) {
-    work.program = std::move(program);
-    work.steps.clear();
-    for (const Segment& segment : work.program) {
-      std::vector<Step>& steps = work.steps.emplace_back();
-      const std::vector<const CoreTime*> cores = m_core_times.of(segment.ops);
-      for (std::size_t n = 0; n < segment.ops.size(); ++n)
-        steps.push_back(prepared(segment.ops[n], segment.repeat, *cores[n]));
-    }
+  static Resident& earliest_of(Sm& sm) {
+    Resident* earliest = &sm.residents.front();
+    for (Resident& resident : sm.residents)
+      if (resident.turn < earliest->turn) earliest = &resident;
+    return *earliest;
   }
 
-  Step prepared(const TileOp& op, const Repeat& repeat, const CoreTime& core) const {
-    Step step;
-    step.op = op.op;
-    step.tensor = op.tensor;
-    step.starts = op.starts;
-    step.pending = op.pending;
-    step.core = &core;
-    switch (op.op) {
-      case Op::load:
-      case Op::store:
-        step.port = m_speeds.port.cost(op.sectors * kSectorBytes);
-        step.l2 = m_speeds.l2.cost(op.sectors * kSectorBytes);
-        step.blocks = m_blocks.region_of(op);
-        step.fill_bytes = op.fill_bytes / std::max(1, step.blocks.size());
-        step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step;
-        break;
-      default: break;
+  /// Performs what concerns this SM alone, in its order, until a CTA of it wants something that SMs share: nobody else
+  /// can tell when that was done. Then the SM queues for its turn.
+  void go_on_alone(Sm& sm) {
+    for (;;) {
+      Resident& resident = earliest_of(sm);
+      if (resident.turn.at == kNever || resident.is_done() || resident.next().is_shared()) {
+        m_earliest.set(resident.sm, resident.turn);
+        return;
+      }
+      resident.turn.at = advance(sm, resident, resident.turn.at);
     }
-    return step;
   }
 
   /// On the SM from `now`: not before the CTA alone would be done, nor before the SM has done all that is queued on it.
-  static Picoseconds on_core(Sm& sm, const CoreTime& core, Picoseconds now) {
-    return std::max(now + core.alone, sm.core.serve(now, core.share[static_cast<std::size_t>(sm.ctas - 1)]));
+  static Picoseconds on_core(Sm& sm, Picoseconds alone, const Picoseconds* share, Picoseconds now) {
+    return std::max(now + alone, sm.core.serve(now, share[sm.ctas - 1]));
+  }
+  static Picoseconds on_core(Sm& sm, const Step& step, Picoseconds now) {
+    return on_core(sm, step.alone, step.share, now);
   }
 
-  /// Performs the resident's next operation from `now`; returns when it ends.
-  Picoseconds advance(Resident& resident, Picoseconds now) {
-    const std::vector<Step>& steps = resident.work.steps[resident.segment];
-    const Step& step = steps[resident.op];
-    Picoseconds end = now;
+  /// Performs the resident's next operation from `now`, and the barriers and waits behind it, which touch nothing that
+  /// others share; returns when they end.
+  Picoseconds advance(Sm& sm, Resident& resident, Picoseconds now) {
+    do now = perform(sm, resident, now);
+    while (!resident.is_done() && (resident.next().kind == Step::Kind::barrier || resident.next().kind == Step::Kind::wait));
+    return now;
+  }
+
+  Picoseconds perform(Sm& sm, Resident& resident, Picoseconds now) {
+    const Step& step = resident.next();
+    Picoseconds end = now, arrival = 0;
     Reason reason = Reason::barrier;
     std::int64_t hbm_bytes = 0;
     ++m_operations;
-    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
-    Picoseconds arrival = 0;
-    if (step.op == Op::load && step.starts)
-      hbm_bytes = start(resident, step, now, end, reason, arrival);
-    else if (step.op == Op::load)
-      hbm_bytes = load(resident, step, now, end, reason);
-    else if (step.op == Op::wait)
-      wait(resident, step, end, reason);
-    else if (step.op == Op::store)
-      store(resident, step, now, end, reason);
-    else if (step.op == Op::barrier)
-      latest(now + m_speeds.barrier, Reason::barrier, end, reason);
-    else
-      latest(on_core(sm, *step.core, now), step.core->reason, end, reason);
-    m_result->reasons[static_cast<std::size_t>(reason)] += end - now;
-    if (m_options->trace) {
-      const Segment& segment = resident.work.program[resident.segment];
-      emit(resident, advanced(segment.ops[resident.op], segment.repeat, resident.iteration, m_schedule.tile()),
-           {now, end}, reason, hbm_bytes, arrival);
+    switch (step.kind) {
+      case Step::Kind::load: hbm_bytes = load(sm, resident, step, now, end, reason); break;
+      case Step::Kind::start: hbm_bytes = start(sm, resident, step, now, end, reason, arrival); break;
+      case Step::Kind::store: store(sm, resident, step, now, end, reason); break;
+      case Step::Kind::core: latest(on_core(sm, step, now), step.reason, end, reason); break;
+      case Step::Kind::barrier: latest(now + m_speeds.barrier, Reason::barrier, end, reason); break;
+      case Step::Kind::wait: wait(resident, step, end, reason); break;
     }
-    if (++resident.op == steps.size()) {
-      resident.op = 0;
-      if (++resident.iteration == resident.work.program[resident.segment].repeat.times) {
-        resident.iteration = 0;
-        ++resident.segment;
+    m_result->reasons[static_cast<std::size_t>(reason)] += end - now;
+    if (m_options->trace)
+      emit(resident, m_works.operation(resident.placed, resident.run, resident.step, resident.repetition), {now, end},
+           reason, hbm_bytes, arrival);
+    const StepRun& run = resident.placed.work->runs[resident.run];
+    if (++resident.step == run.steps.size()) {
+      resident.step = 0;
+      if (++resident.repetition == run.times) {
+        resident.repetition = 0;
+        ++resident.run;
       }
     }
     return end;
   }
 
-  /// Touches nothing that others share.
-  static bool is_local(Op op) { return op == Op::barrier || op == Op::wait; }
-  static bool is_next_local(const Resident& resident) {
-    return resident.segment < resident.work.steps.size() &&
-           is_local(resident.work.steps[resident.segment][resident.op].op);
-  }
-
   template <class F>
   void for_each_block(const Resident& resident, const Step& step, F f) const {
-    step.blocks.for_each(resident.iteration * step.block_step,
-                         [&](std::int64_t block) { f(block, m_blocks.bytes_of(step.tensor, block)); });
+    const std::int64_t shift = resident.repetition * step.block_step +
+                               resident.placed.query_heads * step.query_head_step +
+                               resident.placed.kv_heads * step.kv_head_step;
+    step.blocks.for_each(shift, [&](std::int64_t block) { f(block, m_blocks.bytes_of(step.tensor, block)); });
   }
 
   /// What a load fetches, from the links' point of view.
@@ -328,7 +273,7 @@ class Run {
   };
 
   /// L2 answers with what it holds, HBM with the rest; both through the SM's port.
-  Fetch fetch(const Resident& resident, const Step& step, Picoseconds now) {
+  Fetch fetch(Sm& sm, const Resident& resident, const Step& step, Picoseconds now) {
     std::int64_t miss = 0, evicted = 0;
     bool far = false;
     for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
@@ -347,7 +292,6 @@ class Run {
     fetched.hbm_bytes = miss;
     fetched.latency = miss > 0 ? m_speeds.hbm_latency : far ? m_speeds.l2_far_latency : m_speeds.l2_latency;
     fetched.there = now;
-    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
     latest(sm.port.serve(now, step.port) + fetched.latency, Reason::l2, fetched.there, fetched.reason);
     latest(m_l2_link.serve(now, step.l2) + fetched.latency, Reason::l2, fetched.there, fetched.reason);
     if (miss > 0)
@@ -357,22 +301,22 @@ class Run {
   }
 
   /// The CTA waits for its tile. Returns the bytes from HBM.
-  std::int64_t load(const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
-    const Fetch fetched = fetch(resident, step, now);
+  std::int64_t load(Sm& sm, const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end,
+                    Reason& reason) {
+    const Fetch fetched = fetch(sm, resident, step, now);
     latest(fetched.there, fetched.reason, end, reason);
     // Addresses before, conversions and shared memory after: the warps do this between waits for global memory.
-    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
-    const Picoseconds waits = step.core->round_trips * fetched.latency, core_end = on_core(sm, *step.core, now);
+    const Picoseconds waits = step.round_trips * fetched.latency, core_end = on_core(sm, step, now);
     const Reason wait_reason = fetched.hbm_bytes > 0 ? Reason::hbm : Reason::l2;
-    latest(core_end + waits, core_end - now > waits ? step.core->reason : wait_reason, end, reason);
+    latest(core_end + waits, core_end - now > waits ? step.reason : wait_reason, end, reason);
     return fetched.hbm_bytes;
   }
 
   /// The CTA goes on when its warps have issued the copies.
-  std::int64_t start(Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason,
+  std::int64_t start(Sm& sm, Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason,
                      Picoseconds& arrival) {
-    const Fetch fetched = fetch(resident, step, now);
-    latest(on_core(m_sms[static_cast<std::size_t>(resident.sm)], *step.core, now), step.core->reason, end, reason);
+    const Fetch fetched = fetch(sm, resident, step, now);
+    latest(on_core(sm, step, now), step.reason, end, reason);
     Arrival last{std::max(fetched.there, end), fetched.reason};
     if (!resident.under_way.empty() && resident.under_way.back().at > last.at) last = resident.under_way.back();
     resident.under_way.push_back(last);
@@ -381,12 +325,13 @@ class Run {
   }
 
   static void wait(Resident& resident, const Step& step, Picoseconds& end, Reason& reason) {
-    for (; resident.under_way.size() > static_cast<std::size_t>(step.pending); resident.under_way.pop_front())
-      latest(resident.under_way.front().at, resident.under_way.front().reason, end, reason);
+    std::vector<Arrival>& under_way = resident.under_way;  // a few at most
+    for (; under_way.size() > static_cast<std::size_t>(step.pending); under_way.erase(under_way.begin()))
+      latest(under_way.front().at, under_way.front().reason, end, reason);
   }
 
   /// Into L2, which pushes dirty lines out to make room; the store waits when HBM cannot take them fast enough.
-  void store(const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
+  void store(Sm& sm, const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
     std::int64_t evicted = 0, filled = 0;
     for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
       const L2Cache::Access access = m_l2.write(block, bytes, step.fill_bytes);
@@ -397,10 +342,9 @@ class Run {
     m_result->hbm.read += filled;
     m_result->tensors[static_cast<std::size_t>(step.tensor)].read += filled;
     if (filled > 0) latest(m_hbm.serve(now, m_speeds.hbm_read.cost(filled)), Reason::hbm, end, reason);
-    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
     latest(sm.port.serve(now, step.port), Reason::l2, end, reason);
     latest(m_l2_link.serve(now, step.l2), Reason::l2, end, reason);
-    latest(on_core(sm, *step.core, now), step.core->reason, end, reason);
+    latest(on_core(sm, step, now), step.reason, end, reason);
     if (evicted > 0) latest(m_hbm.serve(now, m_speeds.hbm_write.cost(evicted)), Reason::hbm, end, reason);
   }
 
@@ -444,12 +388,12 @@ class Run {
   const Speeds m_speeds;
   const BlockMap m_blocks;
   CoreTimes m_core_times;
+  CtaWorks m_works;
   const int m_partitions;
   L2Cache m_l2;
   Server m_l2_link, m_hbm;
   std::vector<Sm> m_sms;
-  std::vector<Resident> m_residents;
-  std::priority_queue<Ready, std::vector<Ready>, std::greater<Ready>> m_queue;
+  Earliest m_earliest;  // of the SMs, by what they want next of what all share
   std::int64_t m_total_ctas = 0, m_done_ctas = 0, m_operations = 0;
   // The kernel being run
   int m_kernel = 0;

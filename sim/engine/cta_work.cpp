@@ -1,0 +1,84 @@
+#include "sim/engine/cta_work.h"
+
+#include <algorithm>
+
+namespace flashscope {
+
+/// Places in a head of which the work is kept: a few kilobytes each. three_pass has one for each tile of scores, and
+/// beyond this a CTA's work is worked out when it starts.
+constexpr std::int64_t kMostKept = 1 << 14;
+
+void CtaWorks::start_kernel(int kernel) {
+  m_kernel = kernel;
+  const KernelLaunch& launch = m_schedule.kernels()[static_cast<std::size_t>(kernel)];
+  const bool keeps = m_schedule.sector_aligned() && launch.heads > 1 && launch.ctas_per_head <= kMostKept;
+  m_kept.assign(keeps ? static_cast<std::size_t>(launch.ctas_per_head) : 0, nullptr);
+}
+
+PlacedWork CtaWorks::of(std::int64_t cta) {
+  if (m_kept.empty()) return {make(cta), 0, 0};
+  const KernelLaunch& launch = m_schedule.kernels()[static_cast<std::size_t>(m_kernel)];
+  const std::int64_t inner = cta % launch.ctas_per_head;
+  std::shared_ptr<const CtaWork>& kept = m_kept[static_cast<std::size_t>(inner)];
+  if (!kept) kept = make(inner);
+  const AttentionProblem& p = m_schedule.problem();
+  const std::int64_t head = m_schedule.first_head(m_kernel, cta);
+  return {kept, head, head / (p.heads / p.kv_heads)};
+}
+
+std::shared_ptr<const CtaWork> CtaWorks::make(std::int64_t cta) {
+  auto work = std::make_shared<CtaWork>();
+  work->program = program_of(m_schedule, m_kernel, cta);
+  for (const Segment& segment : work->program) {
+    StepRun& run = work->runs.emplace_back();
+    run.times = segment.repeat.times;
+    const std::vector<const CoreTime*> cores = m_core_times.of(segment.ops);
+    for (std::size_t n = 0; n < segment.ops.size(); ++n)
+      run.steps.push_back(prepared(segment.ops[n], segment.repeat, *cores[n]));
+  }
+  return work;
+}
+
+Step CtaWorks::prepared(const TileOp& op, const Repeat& repeat, const CoreTime& core) const {
+  Step step;
+  step.tensor = op.tensor;
+  step.reason = core.reason;
+  step.pending = op.pending;
+  step.alone = core.alone;
+  step.share = core.share.data();
+  step.round_trips = core.round_trips;
+  switch (op.op) {
+    case Op::load:
+    case Op::store: {
+      step.kind = op.op == Op::store ? Step::Kind::store : op.starts ? Step::Kind::start : Step::Kind::load;
+      step.port = m_speeds.port.cost(op.sectors * kSectorBytes);
+      step.l2 = m_speeds.l2.cost(op.sectors * kSectorBytes);
+      step.blocks = m_blocks.region_of(op);
+      step.fill_bytes = op.fill_bytes / std::max(1, step.blocks.size());
+      step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step;
+      const std::int64_t head_step = m_blocks.head_step_of(op.tensor);
+      if (layout_of(op.tensor) == Layout::by_key)
+        step.kv_head_step = head_step;
+      else
+        step.query_head_step = head_step * (is_split(op.tensor) ? m_schedule.tile().splits : 1);
+      break;
+    }
+    case Op::barrier: step.kind = Step::Kind::barrier; break;
+    case Op::wait: step.kind = Step::Kind::wait; break;
+    default: step.kind = Step::Kind::core; break;
+  }
+  return step;
+}
+
+TileOp CtaWorks::operation(const PlacedWork& placed, std::size_t run, std::size_t step, std::int64_t n) const {
+  const Segment& segment = placed.work->program[run];
+  TileOp op = advanced(segment.ops[step], segment.repeat, n, m_schedule.tile());
+  const bool moves = op.op == Op::load || op.op == Op::store;
+  std::int64_t heads = placed.query_heads;
+  if (moves && layout_of(op.tensor) == Layout::by_key) heads = placed.kv_heads;
+  if (moves && is_split(op.tensor)) heads *= m_schedule.tile().splits;
+  op.head += static_cast<int>(heads);
+  return op;
+}
+
+}  // namespace flashscope
