@@ -17,9 +17,9 @@ namespace flashscope {
 /// One operation.
 struct Step {
   enum class Kind : std::uint8_t {
-    core,     // on the SM alone
-    barrier,  // and wait: nothing that others share
+    barrier,
     wait,
+    core,  // on the SM
     load,
     start,  // a load that the CTA does not wait for
     store,
@@ -37,7 +37,8 @@ struct Step {
   std::int64_t block_step = 0;   // from one repetition to the next
   std::int64_t query_head_step = 0, kv_head_step = 0;  // from one head to the next; one of the two is 0
 
-  bool is_shared() const { return kind >= Kind::load; }  // touches what CTAs of other SMs use
+  bool is_private() const { return kind <= Kind::wait; }  // touches nothing that other CTAs use
+  bool is_shared() const { return kind >= Kind::load; }   // touches what CTAs of other SMs use
 };
 
 /// A segment of a program (program.h) in that form.

@@ -51,23 +51,35 @@ struct Arrival {
 
 /// A CTA in one slot of an SM, and where it is in its work.
 struct Resident {
-  Turn turn;  // when it goes on
-  PlacedWork placed;
-  std::size_t run = 0, step = 0;
+  const Step* next = nullptr;  // nullptr: the CTA has ended
+  const Step *run_begin = nullptr, *run_end = nullptr;
   std::int64_t repetition = 0;
+  std::size_t run = 0;
+  PlacedWork placed;
   std::int64_t cta = 0;
   Picoseconds began = 0;
   int sm = 0, slot = 0;
   std::vector<Arrival> under_way;  // of loads that it started, in their order
 
-  bool is_done() const { return run == placed.work->runs.size(); }
-  const Step& next() const { return placed.work->runs[run].steps[step]; }
+  void begin(std::size_t index) {
+    const std::vector<StepRun>& runs = placed.work->runs;
+    run = index;
+    repetition = 0;
+    next = run_begin = index < runs.size() ? runs[index].steps.data() : nullptr;
+    run_end = index < runs.size() ? next + runs[index].steps.size() : nullptr;
+  }
+  void step_on() {
+    if (++next != run_end) return;
+    next = run_begin;
+    if (++repetition == placed.work->runs[run].times) begin(run + 1);
+  }
 };
 
 struct Sm {
   Server port, core;
-  int ctas = 0;                     // resident now
-  std::vector<Resident> residents;  // by slot
+  int ctas = 0;                        // resident now
+  std::vector<Picoseconds> goes_on;    // when each slot's resident does; kNever: the slot is empty
+  std::vector<Resident> residents;     // by slot
 };
 
 class Run {
@@ -149,27 +161,27 @@ class Run {
         Resident& resident = sm.residents.emplace_back();
         resident.sm = s;
         resident.slot = slot;
-        resident.turn.order = std::int64_t{slot} * num_sms + s;
         ++sm.ctas;
-        place(sm, resident, next_cta++, start, code);
+        sm.goes_on.push_back(place(sm, resident, next_cta++, start, code));
       }
     for (Sm& sm : m_sms)
       if (!sm.residents.empty()) go_on_alone(sm);
-    while (m_earliest.turn().at != kNever) {
-      Sm& sm = m_sms[static_cast<std::size_t>(m_earliest.place())];
-      Resident& resident = earliest_of(sm);
-      if (!resident.is_done()) {
-        resident.turn.at = advance(sm, resident, resident.turn.at);
+    for (Turn turn = m_earliest.turn(); turn.at != kNever; turn = m_earliest.turn()) {
+      Sm& sm = m_sms[static_cast<std::size_t>(turn.order % num_sms)];
+      const std::size_t slot = static_cast<std::size_t>(turn.order / num_sms);
+      Resident& resident = sm.residents[slot];
+      const Picoseconds now = turn.at;
+      if (resident.next) {
+        sm.goes_on[slot] = advance(sm, resident, now);
       } else {
-        const Picoseconds now = resident.turn.at;
         result.cta_time += now - resident.began;
         result.end = std::max(result.end, now);
         report_progress();
         if (next_cta < launch.ctas()) {
-          place(sm, resident, next_cta++, now);
+          sm.goes_on[slot] = place(sm, resident, next_cta++, now);
         } else {
           --sm.ctas;
-          resident.turn.at = kNever;
+          sm.goes_on[slot] = kNever;
         }
       }
       go_on_alone(sm);
@@ -178,37 +190,32 @@ class Run {
     return result.end;
   }
 
-  /// Starts CTA `cta` in the slot of a resident; `code` is how long it waits for instructions.
-  void place(Sm& sm, Resident& resident, std::int64_t cta, Picoseconds now, Picoseconds code = 0) {
+  /// Starts CTA `cta` in the slot of a resident; `code` is how long it waits for instructions. Returns when it goes on.
+  Picoseconds place(Sm& sm, Resident& resident, std::int64_t cta, Picoseconds now, Picoseconds code = 0) {
     resident.cta = cta;
     resident.placed = m_works.of(cta);
-    resident.run = resident.step = 0;
-    resident.repetition = 0;
+    resident.begin(0);
     resident.began = now;
     resident.under_way.clear();
     const CoreTime& prologue = m_core_times.prologue();
     const Picoseconds started = on_core(sm, prologue.alone, prologue.share.data(), now + m_speeds.cta_start + code);
     record(resident, TileOp{}, {now, started}, Reason::launch, 0);
-    resident.turn.at = started;
-  }
-
-  static Resident& earliest_of(Sm& sm) {
-    Resident* earliest = &sm.residents.front();
-    for (Resident& resident : sm.residents)
-      if (resident.turn < earliest->turn) earliest = &resident;
-    return *earliest;
+    return started;
   }
 
   /// Performs what concerns this SM alone, in its order, until a CTA of it wants something that SMs share: nobody else
   /// can tell when that was done. Then the SM queues for its turn.
   void go_on_alone(Sm& sm) {
     for (;;) {
-      Resident& resident = earliest_of(sm);
-      if (resident.turn.at == kNever || resident.is_done() || resident.next().is_shared()) {
-        m_earliest.set(resident.sm, resident.turn);
+      const auto earliest = std::min_element(sm.goes_on.begin(), sm.goes_on.end());
+      const std::size_t slot = static_cast<std::size_t>(earliest - sm.goes_on.begin());
+      Resident& resident = sm.residents[slot];
+      if (*earliest == kNever || !resident.next || resident.next->is_shared()) {
+        const std::int64_t num_sms = static_cast<std::int64_t>(m_sms.size());
+        m_earliest.set(resident.sm, {*earliest, resident.slot * num_sms + resident.sm});
         return;
       }
-      resident.turn.at = advance(sm, resident, resident.turn.at);
+      *earliest = advance(sm, resident, *earliest);
     }
   }
 
@@ -224,12 +231,12 @@ class Run {
   /// others share; returns when they end.
   Picoseconds advance(Sm& sm, Resident& resident, Picoseconds now) {
     do now = perform(sm, resident, now);
-    while (!resident.is_done() && (resident.next().kind == Step::Kind::barrier || resident.next().kind == Step::Kind::wait));
+    while (resident.next && resident.next->is_private());
     return now;
   }
 
   Picoseconds perform(Sm& sm, Resident& resident, Picoseconds now) {
-    const Step& step = resident.next();
+    const Step& step = *resident.next;
     Picoseconds end = now, arrival = 0;
     Reason reason = Reason::barrier;
     std::int64_t hbm_bytes = 0;
@@ -244,17 +251,15 @@ class Run {
     }
     m_result->reasons[static_cast<std::size_t>(reason)] += end - now;
     if (m_options->trace)
-      emit(resident, m_works.operation(resident.placed, resident.run, resident.step, resident.repetition), {now, end},
-           reason, hbm_bytes, arrival);
-    const StepRun& run = resident.placed.work->runs[resident.run];
-    if (++resident.step == run.steps.size()) {
-      resident.step = 0;
-      if (++resident.repetition == run.times) {
-        resident.repetition = 0;
-        ++resident.run;
-      }
-    }
+      emit(resident, operation_of(resident), {now, end}, reason, hbm_bytes, arrival);
+    resident.step_on();
     return end;
+  }
+
+  /// What a resident does next, for the trace.
+  TileOp operation_of(const Resident& resident) const {
+    return m_works.operation(resident.placed, resident.run,
+                             static_cast<std::size_t>(resident.next - resident.run_begin), resident.repetition);
   }
 
   template <class F>

@@ -1,5 +1,7 @@
 #include "sim/engine/l2.h"
 
+#include <algorithm>
+
 namespace flashscope {
 
 namespace {
@@ -11,6 +13,10 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+constexpr int kTableBits = 10;       // at first
+constexpr int kNeighbourBits = 2;    // blocks that stand together in the table: they are asked for together
+constexpr std::size_t kLeastRoom = 64;
+
 }  // namespace
 
 L2Cache::L2Cache(std::int64_t capacity, int partitions, int slices)
@@ -18,41 +24,48 @@ L2Cache::L2Cache(std::int64_t capacity, int partitions, int slices)
       m_slices_each(slices),
       m_capacity(capacity / partitions / slices),
       m_slices(static_cast<std::size_t>(partitions * slices)) {
-  m_table.assign(1024, {});
+  clear();
 }
 
 L2Cache::Access L2Cache::read(std::int64_t block, std::int64_t bytes, int partition) {
   Access access;
   m_evictions.clear();
+  const std::int32_t first = m_open = open(block, bytes);
   for (int half = 0; half < m_num; ++half) {
     const std::int64_t part = half_bytes(bytes, half);
-    if (touch(key_of(block, half, partition))) {
+    const std::int32_t piece = first + half * 2 + partition, home = first + half * 2 + half;
+    if (touch(piece)) {
       access.hit_bytes += part;
       continue;
     }
-    if (half != partition && touch(key_of(block, half, half))) {  // in the other half: copied over
+    if (half != partition && touch(home)) {  // in the other half: copied over
       access.hit_bytes += part;
       access.far = true;
     } else {
       access.miss_bytes += part;
-      if (half != partition) insert(key_of(block, half, half), part, access);
+      if (half != partition) insert(home, access);
     }
-    insert(key_of(block, half, partition), part, access);
+    insert(piece, access);
   }
+  m_open = -1;
+  close(first);
   return access;
 }
 
 L2Cache::Access L2Cache::write(std::int64_t block, std::int64_t bytes, std::int64_t fill_bytes) {
   Access access;
   m_evictions.clear();
+  const std::int32_t first = m_open = open(block, bytes);
   for (int half = 0; half < m_num; ++half) {  // at home; a copy in the other half is brought up to date where it lies
-    const std::int64_t home = key_of(block, half, half), part = half_bytes(bytes, half);
+    const std::int32_t home = first + half * 2 + half;
     if (!touch(home)) {
       access.miss_bytes += half_bytes(fill_bytes, half);
-      insert(home, part, access);
+      insert(home, access);
     }
-    make_dirty(find(home), access);
+    make_dirty(home, access);
   }
+  m_open = -1;
+  close(first);
   return access;
 }
 
@@ -69,127 +82,171 @@ std::int64_t L2Cache::dirty_bytes() const {
 }
 
 bool L2Cache::holds(std::int64_t block) const {
-  for (int half = 0; half < m_num; ++half)
-    if (find(key_of(block, half, half)) < 0) return false;
-  return true;
+  const std::int32_t number = m_table[slot_of(block)].number;
+  if (number < 0) return false;
+  const Block& held = m_blocks[static_cast<std::size_t>(number)];
+  return held.used[0] >= 0 && (m_num == 1 || held.used[3] >= 0);
 }
 
 void L2Cache::clear() {
   for (Slice& slice : m_slices) slice = {};
-  m_pieces.clear();
+  m_blocks.clear();
   m_free.clear();
-  m_table.assign(m_table.size(), {});
-  m_used = 0;
+  m_table.assign(std::size_t{1} << kTableBits, {});
+  m_table_shift = 64 - kTableBits + kNeighbourBits;
+  m_held = 0;
+  m_open = -1;
   m_evictions.clear();
 }
 
-std::size_t L2Cache::slice_of(std::int64_t key) const {
-  const std::uint64_t hash = mixed(static_cast<std::uint64_t>(key / m_num)) >> 32;  // the same slice in every partition
-  return static_cast<std::size_t>(key % m_num * m_slices_each) +
-         static_cast<std::size_t>(hash) % static_cast<std::size_t>(m_slices_each);
-}
-
-std::size_t L2Cache::slot_of(std::int64_t key) const {
+std::size_t L2Cache::slot_of(std::int64_t block) const {
+  const std::uint64_t name = static_cast<std::uint64_t>(block), neighbours = (1u << kNeighbourBits) - 1;
   const std::size_t mask = m_table.size() - 1;
-  std::size_t slot = static_cast<std::size_t>(mixed(static_cast<std::uint64_t>(key))) & mask;
-  while (m_table[slot].piece >= 0 && m_table[slot].key != key) slot = (slot + 1) & mask;
+  // Multiplied by 2^64 over the golden ratio, whose high bits are spread evenly.
+  const std::uint64_t group = (name >> kNeighbourBits) * 0x9E3779B97F4A7C15ull >> m_table_shift;
+  std::size_t slot = static_cast<std::size_t>(group << kNeighbourBits | (name & neighbours));
+  while (m_table[slot].number >= 0 && m_table[slot].block != block) slot = (slot + 1) & mask;
   return slot;
 }
 
-std::int32_t L2Cache::find(std::int64_t key) const { return m_table[slot_of(key)].piece; }
-
-bool L2Cache::touch(std::int64_t key) {
-  const std::int32_t piece = find(key);
-  if (piece < 0) return false;
-  if (slice_at(at(piece)).used.newest != piece) {
-    unlink(&Slice::used, &Piece::used, piece);
-    link_newest(&Slice::used, &Piece::used, piece);
+std::int32_t L2Cache::open(std::int64_t block, std::int64_t bytes) {
+  std::size_t slot = slot_of(block);
+  if (m_table[slot].number >= 0) return m_table[slot].number * 4;
+  if (2 * (m_held + 1) > m_table.size()) {
+    grow_table();
+    slot = slot_of(block);
   }
+  std::int32_t number;
+  if (m_free.empty()) {
+    number = static_cast<std::int32_t>(m_blocks.size());
+    m_blocks.emplace_back();
+  } else {
+    number = m_free.back();
+    m_free.pop_back();
+  }
+  Block& held = m_blocks[static_cast<std::size_t>(number)];
+  held = {};
+  held.block = block;
+  for (int half = 0; half < m_num; ++half) {  // the same slice in every partition
+    held.bytes[half] = static_cast<std::int32_t>(half_bytes(bytes, half));
+    const std::uint64_t hash = mixed(static_cast<std::uint64_t>(block * m_num + half)) >> 32;
+    held.slice[half] = static_cast<std::int16_t>(hash % static_cast<std::uint64_t>(m_slices_each));
+  }
+  m_table[slot] = {block, number};
+  ++m_held;
+  return number * 4;
+}
+
+void L2Cache::close(std::int32_t block) {
+  const Block& held = at(block);
+  if (block == m_open || !held.is_absent()) return;
+  // Close the hole: an entry behind it moves in when its search would otherwise stop at the hole.
+  const std::size_t mask = m_table.size() - 1;
+  std::size_t hole = slot_of(held.block);
+  for (std::size_t slot = (hole + 1) & mask; m_table[slot].number >= 0; slot = (slot + 1) & mask) {
+    const Entry entry = m_table[slot];
+    m_table[hole].number = -1;
+    const std::size_t found = slot_of(entry.block);  // the hole, if the search passes it
+    if (found == hole) {
+      m_table[hole] = entry;
+      hole = slot;
+    }
+  }
+  m_table[hole] = {};
+  --m_held;
+  m_free.push_back(block >> 2);
+}
+
+bool L2Cache::touch(std::int32_t piece) {
+  const std::int32_t place = used_place(piece);
+  if (place < 0) return false;
+  Slice& slice = slice_of(piece);
+  if (static_cast<std::size_t>(place) + 1 == slice.used.entries.size()) return true;
+  put_newest(slice, &Slice::used, &L2Cache::used_place, piece);
   return true;
 }
 
-void L2Cache::insert(std::int64_t key, std::int64_t bytes, Access& access) {
-  Slice& slice = m_slices[slice_of(key)];
-  while (slice.used.bytes + bytes > m_capacity && slice.used.oldest >= 0) {
-    const std::int32_t victim = slice.used.oldest;
+void L2Cache::insert(std::int32_t piece, Access& access) {
+  Slice& slice = slice_of(piece);
+  const std::int64_t bytes = bytes_of(piece);
+  while (slice.used.bytes + bytes > m_capacity) {
+    const std::int32_t victim = oldest(slice, &Slice::used, &L2Cache::used_place);
+    if (victim < 0) break;
     write_back(victim, access);
-    erase(victim);
+    used_place(victim) = -1;
+    slice.used.bytes -= bytes_of(victim);
+    --slice.used.count;
+    close(victim & ~3);
   }
-  if (2 * (m_used + 1) > m_table.size()) grow_table();
-  std::int32_t piece;
-  if (m_free.empty()) {
-    piece = static_cast<std::int32_t>(m_pieces.size());
-    m_pieces.emplace_back();
-  } else {
-    piece = m_free.back();
-    m_free.pop_back();
-  }
-  at(piece) = {};
-  at(piece).key = key;
-  at(piece).bytes = bytes;
-  m_table[slot_of(key)] = {key, piece};
-  ++m_used;
-  link_newest(&Slice::used, &Piece::used, piece);
+  slice.used.bytes += bytes;
+  ++slice.used.count;
+  put_newest(slice, &Slice::used, &L2Cache::used_place, piece);
 }
 
 void L2Cache::make_dirty(std::int32_t piece, Access& access) {
-  if (at(piece).dirty) unlink(&Slice::written, &Piece::written, piece);
-  at(piece).dirty = true;
-  link_newest(&Slice::written, &Piece::written, piece);
-  List& written = slice_at(at(piece)).written;
-  while (written.bytes > m_capacity / 2 && written.oldest != piece) write_back(written.oldest, access);
-}
-
-void L2Cache::write_back(std::int32_t index, Access& access) {
-  Piece& piece = at(index);
-  if (!piece.dirty) return;
-  access.write_bytes += piece.bytes;
-  m_evictions.push_back({piece.key / m_num / m_num, piece.bytes});
-  unlink(&Slice::written, &Piece::written, index);
-  piece.dirty = false;
-}
-
-/// The piece must be clean.
-void L2Cache::erase(std::int32_t index) {
-  unlink(&Slice::used, &Piece::used, index);
-  // Close the hole: an entry behind it moves in when its search would otherwise stop at the hole.
-  const std::size_t mask = m_table.size() - 1;
-  std::size_t hole = slot_of(at(index).key);
-  for (std::size_t slot = (hole + 1) & mask; m_table[slot].piece >= 0; slot = (slot + 1) & mask) {
-    const std::size_t home = static_cast<std::size_t>(mixed(static_cast<std::uint64_t>(m_table[slot].key))) & mask;
-    if (((slot - home) & mask) < ((slot - hole) & mask)) continue;  // found from its home without passing the hole
-    m_table[hole] = m_table[slot];
-    hole = slot;
+  Slice& slice = slice_of(piece);
+  if (written_place(piece) < 0) {
+    slice.written.bytes += bytes_of(piece);
+    ++slice.written.count;
   }
-  m_table[hole] = {};
-  --m_used;
-  m_free.push_back(index);
+  put_newest(slice, &Slice::written, &L2Cache::written_place, piece);
+  while (slice.written.bytes > m_capacity / 2) {
+    const std::int32_t first = oldest(slice, &Slice::written, &L2Cache::written_place);
+    if (first == piece) break;
+    write_back(first, access);
+  }
 }
 
-void L2Cache::link_newest(List Slice::*which, Piece::Link Piece::*link, std::int32_t index) {
-  Piece& piece = at(index);
-  List& list = slice_at(piece).*which;
-  piece.*link = {-1, list.newest};
-  if (list.newest >= 0) (at(list.newest).*link).newer = index;
-  list.newest = index;
-  if (list.oldest < 0) list.oldest = index;
-  list.bytes += piece.bytes;
+void L2Cache::write_back(std::int32_t piece, Access& access) {
+  const int half = (piece & 3) >> 1;
+  if (half != (piece & 1) || written_place(piece) < 0) return;  // a copy, or clean
+  access.write_bytes += bytes_of(piece);
+  m_evictions.push_back({at(piece).block, bytes_of(piece)});
+  Order& written = slice_of(piece).written;
+  written_place(piece) = -1;
+  written.bytes -= bytes_of(piece);
+  --written.count;
 }
 
-void L2Cache::unlink(List Slice::*which, Piece::Link Piece::*link, std::int32_t index) {
-  Piece& piece = at(index);
-  List& list = slice_at(piece).*which;
-  const Piece::Link place = piece.*link;
-  (place.newer >= 0 ? (at(place.newer).*link).older : list.newest) = place.older;
-  (place.older >= 0 ? (at(place.older).*link).newer : list.oldest) = place.newer;
-  list.bytes -= piece.bytes;
+/// The block's number may have been given to another: its piece is then of another slice, or at another place.
+bool L2Cache::counts(const Order& order, const Slice& slice, Place place, std::size_t entry) {
+  const std::int32_t piece = order.entries[entry];
+  return (this->*place)(piece) == static_cast<std::int32_t>(entry) && &slice_of(piece) == &slice;
+}
+
+void L2Cache::put_newest(Slice& slice, Order Slice::*which, Place place, std::int32_t piece) {
+  Order& order = slice.*which;
+  if (order.entries.size() >= order.room) sweep(slice, which, place);
+  (this->*place)(piece) = static_cast<std::int32_t>(order.entries.size());
+  order.entries.push_back(piece);
+}
+
+std::int32_t L2Cache::oldest(Slice& slice, Order Slice::*which, Place place) {
+  Order& order = slice.*which;
+  while (order.first < order.entries.size() && !counts(order, slice, place, order.first)) ++order.first;
+  return order.first < order.entries.size() ? order.entries[order.first] : -1;
+}
+
+void L2Cache::sweep(Slice& slice, Order Slice::*which, Place place) {
+  Order& order = slice.*which;
+  std::size_t kept = 0;
+  for (std::size_t entry = order.first; entry < order.entries.size(); ++entry) {
+    if (!counts(order, slice, place, entry)) continue;
+    const std::int32_t piece = order.entries[entry];
+    (this->*place)(piece) = static_cast<std::int32_t>(kept);
+    order.entries[kept++] = piece;
+  }
+  order.entries.resize(kept);
+  order.first = 0;
+  order.room = std::max(kLeastRoom, 4 * kept);
 }
 
 void L2Cache::grow_table() {
   std::vector<Entry> old(m_table.size() * 2);
   old.swap(m_table);
+  --m_table_shift;
   for (const Entry& entry : old)
-    if (entry.piece >= 0) m_table[slot_of(entry.key)] = entry;
+    if (entry.number >= 0) m_table[slot_of(entry.block)] = entry;
 }
 
 }  // namespace flashscope
