@@ -1,6 +1,7 @@
 #include "sim/engine/cta_work.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace flashscope {
 
@@ -8,8 +9,9 @@ namespace flashscope {
 /// beyond this a CTA's work is worked out when it starts.
 constexpr std::int64_t kMostKept = 1 << 14;
 
-void CtaWorks::start_kernel(int kernel) {
+void CtaWorks::start_kernel(int kernel, bool one_by_one) {
   m_kernel = kernel;
+  m_one_by_one = one_by_one;
   const KernelLaunch& launch = m_schedule.kernels()[static_cast<std::size_t>(kernel)];
   const bool keeps = m_schedule.sector_aligned() && launch.heads > 1 && launch.ctas_per_head <= kMostKept;
   m_kept.assign(keeps ? static_cast<std::size_t>(launch.ctas_per_head) : 0, nullptr);
@@ -30,17 +32,65 @@ std::shared_ptr<const CtaWork> CtaWorks::make(std::int64_t cta) {
   auto work = std::make_shared<CtaWork>();
   work->program = program_of(m_schedule, m_kernel, cta);
   for (const Segment& segment : work->program) {
-    StepRun& run = work->runs.emplace_back();
-    run.times = segment.repeat.times;
-    const std::vector<const CoreTime*> cores = m_core_times.of(segment.ops);
-    for (std::size_t n = 0; n < segment.ops.size(); ++n)
-      run.steps.push_back(prepared(segment.ops[n], segment.repeat, *cores[n]));
+    const std::int64_t times = segment.repeat.times;
+    const int most = times > 1 ? m_grain.of_kernel(m_kernel) : 1;
+    if (most == 1) {
+      work->runs.push_back(run_of(segment, 0, 1, times));
+      continue;
+    }
+    // Steps of `most`, between multiples of it: CTAs that stream the same tiles then take them in the same steps. Before
+    // and behind them the largest that begin at a multiple of themselves.
+    const TileOp& op = segment.ops.front();
+    const bool forwards = segment.repeat.step > 0;
+    const std::int64_t at = segment.repeat.axis == Axis::i ? op.i : op.j;
+    for (std::int64_t done = 0; done < times;) {
+      const std::int64_t edge = forwards ? at + done : at + 1 - done;  // of the next tile, where it is entered
+      int together = most;
+      while (edge % together != 0 || times - done < together) together /= 2;
+      const std::int64_t repeats = together == most ? (times - done) / most : 1;
+      work->runs.push_back(run_of(segment, done, together, repeats));
+      done += repeats * together;
+    }
   }
+  if (!m_one_by_one) work->program = {};
   return work;
 }
 
-Step CtaWorks::prepared(const TileOp& op, const Repeat& repeat, const CoreTime& core) const {
+StepRun CtaWorks::run_of(const Segment& segment, std::int64_t first, int repetitions, std::int64_t times) {
+  StepRun run;
+  run.times = times;
+  const std::vector<const CoreTime*> cores = m_core_times.of(segment.ops);
+  for (std::size_t n = 0; n < segment.ops.size(); ++n) {
+    const TileOp& op = segment.ops[n];
+    if (op.op == Op::barrier && !m_one_by_one && !run.steps.empty()) {
+      ++run.steps.back().barriers;
+      continue;
+    }
+    const TileOp begins = first == 0 ? op : advanced(op, segment.repeat, first, m_schedule.tile());
+    run.steps.push_back(prepared(begins, segment.repeat, repetitions, *cores[n]));
+  }
+  return run;
+}
+
+namespace {
+
+/// The region of `op` and of the `repetitions` - 1 operations behind it.
+TileOp widened(TileOp op, const Repeat& repeat, int repetitions, const TileShape& tile) {
+  if (repetitions == 1) return op;
+  const TileOp last = advanced(op, repeat, repetitions - 1, tile);
+  const int rows = last.row - op.row, cols = last.col - op.col;
+  op.row = std::min(op.row, last.row);
+  op.col = std::min(op.col, last.col);
+  op.rows += std::abs(rows);
+  op.cols += std::abs(cols);
+  return op;
+}
+
+}  // namespace
+
+Step CtaWorks::prepared(const TileOp& op, const Repeat& repeat, int repetitions, const CoreTime& core) const {
   Step step;
+  step.tiles = repetitions;
   step.tensor = op.tensor;
   step.reason = core.reason;
   step.pending = op.pending;
@@ -51,11 +101,12 @@ Step CtaWorks::prepared(const TileOp& op, const Repeat& repeat, const CoreTime& 
     case Op::load:
     case Op::store: {
       step.kind = op.op == Op::store ? Step::Kind::store : op.starts ? Step::Kind::start : Step::Kind::load;
-      step.port = m_speeds.port.cost(op.sectors * kSectorBytes);
-      step.l2 = m_speeds.l2.cost(op.sectors * kSectorBytes);
-      step.blocks = m_blocks.region_of(op);
-      step.fill_bytes = op.fill_bytes / std::max(1, step.blocks.size());
-      step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step;
+      step.port = m_speeds.port.cost(op.sectors * kSectorBytes * repetitions);
+      step.l2 = m_speeds.l2.cost(op.sectors * kSectorBytes * repetitions);
+      step.bytes = op.bytes * repetitions;
+      step.blocks = m_blocks.region_of(widened(op, repeat, repetitions, m_schedule.tile()));
+      step.fill_bytes = op.fill_bytes * repetitions / std::max(1, step.blocks.size());
+      step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step * repetitions;
       const std::int64_t head_step = m_blocks.head_step_of(op.tensor);
       if (layout_of(op.tensor) == Layout::by_key)
         step.kv_head_step = head_step;

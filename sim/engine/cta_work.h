@@ -8,13 +8,14 @@
 
 #include "sim/engine/blocks.h"
 #include "sim/engine/core_times.h"
+#include "sim/engine/grain.h"
 #include "sim/engine/program.h"
 #include "sim/engine/speeds.h"
 #include "sim/schedule/schedule.h"
 
 namespace flashscope {
 
-/// One operation.
+/// One operation; with a coarse grain the same operation on several neighbouring tiles.
 struct Step {
   enum class Kind : std::uint8_t {
     barrier,
@@ -28,10 +29,13 @@ struct Step {
   Tensor tensor = Tensor::Q;
   Reason reason = Reason::barrier;  // when the SM itself is what takes longest
   int pending = 0;
+  int tiles = 1;     // how often it is performed
+  int barriers = 0;  // that follow it at once
   Picoseconds alone = 0;               // on the SM, see CoreTime
   const Picoseconds* share = nullptr;  // by resident CTAs, see CoreTime
   std::int64_t round_trips = 1;
-  Picoseconds port = 0, l2 = 0;  // on the way to and from L2
+  Picoseconds port = 0, l2 = 0;  // on the way to and from L2, of all tiles
+  std::int64_t bytes = 0;        // load, store: of the region
   std::int64_t fill_bytes = 0;   // store: of each block, see TileOp
   BlockMap::Region blocks;       // load, store: of the first repetition and of the head it was written for
   std::int64_t block_step = 0;   // from one repetition to the next
@@ -41,7 +45,7 @@ struct Step {
   bool is_shared() const { return kind >= Kind::load; }   // touches what CTAs of other SMs use
 };
 
-/// A segment of a program (program.h) in that form.
+/// A segment of a program (program.h) in that form, or, with a coarse grain, a part of it.
 struct StepRun {
   std::vector<Step> steps;
   std::int64_t times = 1;
@@ -61,23 +65,29 @@ struct PlacedWork {
 /// The work of the CTAs of one kernel.
 class CtaWorks {
  public:
-  CtaWorks(const Schedule& schedule, const Speeds& speeds, const BlockMap& blocks, CoreTimes& core_times)
-      : m_schedule(schedule), m_speeds(speeds), m_blocks(blocks), m_core_times(core_times) {}
+  CtaWorks(const Schedule& schedule, const Speeds& speeds, const BlockMap& blocks, const Grain& grain,
+           CoreTimes& core_times)
+      : m_schedule(schedule), m_speeds(speeds), m_blocks(blocks), m_grain(grain), m_core_times(core_times) {}
 
-  void start_kernel(int kernel);
+  /// `one_by_one`: each operation is a step of its own, as a trace wants it.
+  void start_kernel(int kernel, bool one_by_one);
   PlacedWork of(std::int64_t cta);
   /// The operation of a step as the CTA performs it in repetition `n`.
   TileOp operation(const PlacedWork& placed, std::size_t run, std::size_t step, std::int64_t n) const;
 
  private:
   std::shared_ptr<const CtaWork> make(std::int64_t cta);
-  Step prepared(const TileOp& op, const Repeat& repeat, const CoreTime& core) const;
+  /// Repetitions [first, first + repetitions) of a segment as one, `times` times over.
+  StepRun run_of(const Segment& segment, std::int64_t first, int repetitions, std::int64_t times);
+  Step prepared(const TileOp& op, const Repeat& repeat, int repetitions, const CoreTime& core) const;
 
   const Schedule& m_schedule;
   const Speeds& m_speeds;
   const BlockMap& m_blocks;
+  const Grain& m_grain;
   CoreTimes& m_core_times;
   int m_kernel = 0;
+  bool m_one_by_one = false;
   std::vector<std::shared_ptr<const CtaWork>> m_kept;  // by place in the head; empty: none are kept
 };
 

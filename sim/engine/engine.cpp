@@ -84,13 +84,14 @@ struct Sm {
 
 class Run {
  public:
-  Run(const Schedule& schedule, const Machine& machine)
+  Run(const Schedule& schedule, const Machine& machine, const Grain& grain)
       : m_schedule(schedule),
         m_machine(machine),
         m_speeds(machine),
+        m_grain(grain),
         m_blocks(schedule),
         m_core_times(schedule, machine),
-        m_works(schedule, m_speeds, m_blocks, m_core_times),
+        m_works(schedule, m_speeds, m_blocks, m_grain, m_core_times),
         m_partitions(static_cast<int>(machine.l2_partitions.value)),
         m_l2(l2_of(machine)) {}
 
@@ -146,7 +147,7 @@ class Run {
     m_result = &result;
     m_sms.clear();
     m_core_times.start_kernel(k, fit.ctas_per_sm);
-    m_works.start_kernel(k);
+    m_works.start_kernel(k, m_options->trace != nullptr);
 
     const int num_sms = static_cast<int>(m_machine.num_sms.value);
     m_sms.assign(static_cast<std::size_t>(num_sms), {});
@@ -198,7 +199,9 @@ class Run {
     resident.began = now;
     resident.under_way.clear();
     const CoreTime& prologue = m_core_times.prologue();
-    const Picoseconds started = on_core(sm, prologue.alone, prologue.share.data(), now + m_speeds.cta_start + code);
+    const Picoseconds fetched = now + m_speeds.cta_start + code;
+    const Picoseconds share = prologue.share[static_cast<std::size_t>(sm.ctas - 1)];
+    const Picoseconds started = std::max(fetched + prologue.alone, sm.core.serve(fetched, share));
     record(resident, TileOp{}, {now, started}, Reason::launch, 0);
     return started;
   }
@@ -220,11 +223,9 @@ class Run {
   }
 
   /// On the SM from `now`: not before the CTA alone would be done, nor before the SM has done all that is queued on it.
-  static Picoseconds on_core(Sm& sm, Picoseconds alone, const Picoseconds* share, Picoseconds now) {
-    return std::max(now + alone, sm.core.serve(now, share[sm.ctas - 1]));
-  }
   static Picoseconds on_core(Sm& sm, const Step& step, Picoseconds now) {
-    return on_core(sm, step.alone, step.share, now);
+    return std::max(now + step.alone * step.tiles,
+                    sm.core.serve(now, step.share[sm.ctas - 1] * step.tiles));
   }
 
   /// Performs the resident's next operation from `now`, and the barriers and waits behind it, which touch nothing that
@@ -240,20 +241,22 @@ class Run {
     Picoseconds end = now, arrival = 0;
     Reason reason = Reason::barrier;
     std::int64_t hbm_bytes = 0;
-    ++m_operations;
+    m_operations += 1 + step.barriers;
     switch (step.kind) {
       case Step::Kind::load: hbm_bytes = load(sm, resident, step, now, end, reason); break;
       case Step::Kind::start: hbm_bytes = start(sm, resident, step, now, end, reason, arrival); break;
       case Step::Kind::store: store(sm, resident, step, now, end, reason); break;
       case Step::Kind::core: latest(on_core(sm, step, now), step.reason, end, reason); break;
-      case Step::Kind::barrier: latest(now + m_speeds.barrier, Reason::barrier, end, reason); break;
+      case Step::Kind::barrier: latest(now + m_speeds.barrier * step.tiles, Reason::barrier, end, reason); break;
       case Step::Kind::wait: wait(resident, step, end, reason); break;
     }
     m_result->reasons[static_cast<std::size_t>(reason)] += end - now;
     if (m_options->trace)
       emit(resident, operation_of(resident), {now, end}, reason, hbm_bytes, arrival);
+    const Picoseconds meet = step.barriers * step.tiles * m_speeds.barrier;
+    m_result->reasons[static_cast<std::size_t>(Reason::barrier)] += meet;
     resident.step_on();
-    return end;
+    return end + meet;
   }
 
   /// What a resident does next, for the trace.
@@ -262,12 +265,14 @@ class Run {
                              static_cast<std::size_t>(resident.next - resident.run_begin), resident.repetition);
   }
 
+  /// How much further on than step.blocks.
+  static std::int64_t shift_of(const Resident& resident, const Step& step) {
+    return resident.repetition * step.block_step + resident.placed.query_heads * step.query_head_step +
+           resident.placed.kv_heads * step.kv_head_step;
+  }
   template <class F>
   void for_each_block(const Resident& resident, const Step& step, F f) const {
-    const std::int64_t shift = resident.repetition * step.block_step +
-                               resident.placed.query_heads * step.query_head_step +
-                               resident.placed.kv_heads * step.kv_head_step;
-    step.blocks.for_each(shift, [&](std::int64_t block) { f(block, m_blocks.bytes_of(step.tensor, block)); });
+    step.blocks.for_each(shift_of(resident, step), [&](std::int64_t block) { f(block, m_blocks.bytes_of(step.tensor, block)); });
   }
 
   /// What a load fetches, from the links' point of view.
@@ -277,25 +282,57 @@ class Run {
     Reason reason = Reason::l2;
   };
 
+  /// Where a step is many tiles, most CTAs read what another of their partition has just read. As long as L2 has taken
+  /// nothing in meanwhile it has lost nothing either, and the tiles need not be asked for one by one.
+  struct Region {
+    std::int64_t first = -1;
+    int size = 0, partition = 0;
+    std::int64_t insertions = 0;  // of L2 when it had been read
+    bool operator==(const Region&) const = default;
+  };
+  static constexpr std::size_t kRemembered = 1024;
+  Region region_now(const Resident& resident, const Step& step) const {
+    return {step.blocks.first + shift_of(resident, step), step.blocks.size(), resident.sm % m_partitions,
+            m_l2.insertions()};
+  }
+  Region& remembered(const Region& region) {
+    const std::uint64_t name = static_cast<std::uint64_t>(region.first * m_partitions + region.partition);
+    return m_remembered[name * 0x9E3779B97F4A7C15ull >> 54];  // the high bits are spread evenly
+  }
+  bool is_still_there(const Resident& resident, const Step& step) {
+    if (step.tiles == 1) return false;
+    const Region region = region_now(resident, step);
+    return remembered(region) == region;
+  }
+  void remember(const Resident& resident, const Step& step) {
+    if (step.tiles == 1) return;
+    const Region region = region_now(resident, step);
+    remembered(region) = region;
+  }
+
   /// L2 answers with what it holds, HBM with the rest; both through the SM's port.
   Fetch fetch(Sm& sm, const Resident& resident, const Step& step, Picoseconds now) {
     std::int64_t miss = 0, evicted = 0;
     bool far = false;
-    for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
-      const L2Cache::Access access = m_l2.read(block, bytes, resident.sm % m_partitions);
-      miss += access.miss_bytes;
-      far = far || access.far;
-      evicted += access.write_bytes;
-      m_result->l2_read_hit_bytes += access.hit_bytes;
-      count_evictions();
-    });
+    if (!is_still_there(resident, step)) {
+      for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
+        const L2Cache::Access access = m_l2.read(block, bytes, resident.sm % m_partitions);
+        miss += access.miss_bytes;
+        far = far || access.far;
+        evicted += access.write_bytes;
+        count_evictions();
+      });
+      remember(resident, step);
+    }
     m_result->hbm.read += miss;
     m_result->tensors[static_cast<std::size_t>(step.tensor)].read += miss;
+    m_result->l2_read_hit_bytes += std::max<std::int64_t>(0, step.bytes - miss);
     if (evicted > 0) m_hbm.serve(now, m_speeds.hbm_write.cost(evicted));
     // The lines of a tile lie everywhere: the tile is there when the farthest of them is.
     Fetch fetched;
     fetched.hbm_bytes = miss;
-    fetched.latency = miss > 0 ? m_speeds.hbm_latency : far ? m_speeds.l2_far_latency : m_speeds.l2_latency;
+    fetched.latency =
+        step.tiles * (miss > 0 ? m_speeds.hbm_latency : far ? m_speeds.l2_far_latency : m_speeds.l2_latency);
     fetched.there = now;
     latest(sm.port.serve(now, step.port) + fetched.latency, Reason::l2, fetched.there, fetched.reason);
     latest(m_l2_link.serve(now, step.l2) + fetched.latency, Reason::l2, fetched.there, fetched.reason);
@@ -391,11 +428,13 @@ class Run {
   const Machine& m_machine;
   const RunOptions* m_options = nullptr;
   const Speeds m_speeds;
+  const Grain m_grain;
   const BlockMap m_blocks;
   CoreTimes m_core_times;
   CtaWorks m_works;
   const int m_partitions;
   L2Cache m_l2;
+  std::vector<Region> m_remembered = std::vector<Region>(kRemembered);
   Server m_l2_link, m_hbm;
   std::vector<Sm> m_sms;
   Earliest m_earliest;  // of the SMs, by what they want next of what all share
@@ -426,8 +465,9 @@ Picoseconds roofline_bound(const KernelCount& c, MatrixUnit unit, std::int64_t h
                    speeds.l2.cost(wire), speeds.port.cost(wire) / sms, speeds.hbm_read.cost(hbm_read_bytes)});
 }
 
-Prediction simulate_all(const Schedule& schedule, const Machine& machine, const RunOptions& options) {
-  Run run(schedule, machine);
+Prediction simulate_all(const Schedule& schedule, const Machine& machine, const RunOptions& options,
+                        const Grain& grain) {
+  Run run(schedule, machine, grain);
   if (options.start == Start::warm) {
     RunOptions first = options;
     first.trace = nullptr;

@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "sim/count/count.h"
-#include "sim/engine/l2.h"
 #include "sim/machine/machine.h"
 #include "sim/schedule/schedule.h"
 #include "sim/trace/trace.h"
 
 namespace flashscope {
+
+class L2Cache;
 
 /// What L2 holds when the first kernel starts.
 enum class Start {
@@ -27,7 +28,8 @@ Start start_from_name(const std::string& name);  // Error(usage)
 struct RunOptions {
   Start start = Start::cold;
   TraceSink* trace = nullptr;
-  /// Tile operations up to which every CTA is simulated; above it, see simulate().
+  /// Operations that a run may take: every CTA of every head below it; see simulate(). Half of it is spent before
+  /// loops are taken in larger steps.
   std::int64_t op_budget = 20'000'000;
   /// Called now and then with the done share 0 … 1; returning false stops the run with Error(internal, "cancelled").
   std::function<bool(double)> progress;
@@ -59,7 +61,7 @@ struct Prediction {
   std::array<HbmTraffic, kNumTensors> tensors;
   std::int64_t hbm_dirty_bytes = 0;  // after the last kernel
   Picoseconds time = 0;              // kernels, and the launch gaps between them
-  std::int64_t operations = 0;       // tile operations performed to find out
+  std::int64_t operations = 0;       // performed to find out: tile operations, or steps of several
   int simulated_heads = 0;           // of batch · heads: fewer means that the rest was extrapolated (see simulate)
 
   double time_us() const { return static_cast<double>(time) / 1e6; }
@@ -72,7 +74,7 @@ struct Occupancy {
 };
 Occupancy occupancy(const CtaResources& resources, const Machine& machine);
 
-/// The machine's L2, empty.
+/// The machine's L2 (l2.h), empty.
 L2Cache l2_of(const Machine& machine);
 
 /// Least time that the machine's rates allow for the counted work: the roofline. No run is faster.
@@ -81,9 +83,12 @@ Picoseconds roofline_bound(const KernelCount& count, MatrixUnit unit, std::int64
 
 /// Throws Error(unsupported) when a CTA does not fit on an SM (names needed and available).
 ///
-/// Heads repeat each other: once the GPU is full and L2 has been turned over, one more head adds the same time and the
-/// same bytes. A problem above the budget is therefore run twice with fewer heads, and time, HBM traffic and stalls are
-/// continued in a straight line; counts stay exact. `simulated_heads` says so, and docs/deviations.md gives the error.
+/// Two things keep long problems short; counts stay exact, and docs/deviations.md gives the errors.
+///   Loops over hundreds of tiles are taken several tiles at a time (grain.h), as few as half of the budget allows. A
+///   run with a trace takes every tile on its own.
+///   Heads repeat each other: once the GPU is full and L2 has been turned over, one more head adds the same time and the
+///   same bytes. What is still above the budget is run twice with fewer heads, and time, HBM traffic and stalls are
+///   continued in a straight line: `simulated_heads` says so.
 Prediction simulate(const Schedule& schedule, const Machine& machine, const RunOptions& options = {});
 
 }  // namespace flashscope

@@ -38,6 +38,8 @@ class L2Cache {
   std::int64_t resident_bytes() const;
   /// Resident at home (a copy alone does not count).
   bool holds(std::int64_t block) const;
+  /// Grows whenever something is taken in, and whenever something is lost.
+  std::int64_t insertions() const { return m_insertions; }
   const std::vector<Eviction>& evictions() const { return m_evictions; }  // of the last access
   /// Forgets everything; dirty bytes are dropped, not counted.
   void clear();
@@ -105,6 +107,7 @@ class L2Cache {
   std::vector<Entry> m_table;
   int m_table_shift = 0;
   std::size_t m_held = 0;
+  std::int64_t m_insertions = 0;
   std::int32_t m_open = -1;  // being accessed: is not forgotten meanwhile
   std::vector<Eviction> m_evictions;
 };

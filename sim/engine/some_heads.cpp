@@ -1,4 +1,5 @@
-// simulate(): all CTAs where the budget allows, else two runs with fewer heads and a straight line through them.
+// simulate(): all CTAs where the budget allows, with loops taken in larger steps if need be, else two runs with fewer
+// heads and a straight line through them.
 #include <algorithm>
 #include <numeric>
 
@@ -7,6 +8,9 @@
 
 namespace flashscope {
 namespace {
+
+/// Steps that are left of a kernel's longest loop.
+constexpr std::int64_t kFinestLoop = 1024, kCoarsestLoop = 64;
 
 /// small + (large - small) · (heads - small_heads) / (large_heads - small_heads), and never below what `large` saw.
 struct Line {
@@ -57,7 +61,7 @@ void continue_writes(const Line& line, const Prediction& small, const Prediction
 }
 
 Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine, const RunOptions& options,
-                               std::int64_t ops_per_head) {
+                               std::int64_t ops_per_head, const Grain& grain) {
   AttentionProblem part = schedule.problem();
   const int group = part.heads / part.kv_heads;  // query heads that share K and V stay together
   const std::int64_t heads = part.num_heads();
@@ -65,7 +69,7 @@ Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine,
     part.batch = 1;
     part.heads = static_cast<int>(some);
     part.kv_heads = static_cast<int>(some / group);
-    return simulate_all(*make_schedule(schedule.algorithm(), part, schedule.tile()), machine, options);
+    return simulate_all(*make_schedule(schedule.algorithm(), part, schedule.tile()), machine, options, grain);
   };
   // Whole waves, or their rounding would bend the line: as many groups of heads as fill the GPU a whole number of
   // times, where a few do, else the fewest that fill it once; for every kernel.
@@ -83,7 +87,7 @@ Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine,
       std::max<std::int64_t>(4, options.op_budget / std::max<std::int64_t>(1, ops_per_head * wave) * 2 / 3);
   const std::int64_t large_heads = std::min(heads, waves * wave);
   const std::int64_t small_heads = waves / 2 * wave;
-  if (large_heads == heads) return simulate_all(schedule, machine, options);
+  if (large_heads == heads) return simulate_all(schedule, machine, options, grain);
   const Prediction small = run_heads(small_heads), large = run_heads(large_heads);
   const Line line{small_heads, large_heads, heads};
 
@@ -104,11 +108,19 @@ Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine,
 }  // namespace
 
 Prediction simulate(const Schedule& schedule, const Machine& machine, const RunOptions& options) {
-  std::int64_t ops = 0;  // as the engine meets them
-  for (const KernelCount& kernel : count(schedule).kernels) ops += kernel.ops;
-  const std::int64_t heads = std::max(1, schedule.problem().num_heads());
-  if (ops <= options.op_budget) return simulate_all(schedule, machine, options);
-  return simulate_some_heads(schedule, machine, options, ops / heads);
+  const std::vector<KernelCount> kernels = count(schedule).kernels;
+  const auto steps_with = [&](const Grain& grain) {
+    std::int64_t steps = 0;
+    for (std::size_t k = 0; k < kernels.size(); ++k) steps += kernels[k].ops / grain.of_kernel(static_cast<int>(k));
+    return steps;
+  };
+  Grain grain;
+  if (!options.trace)
+    for (std::int64_t loop = kFinestLoop; steps_with(grain) > options.op_budget / 2 && loop >= kCoarsestLoop; loop /= 2)
+      grain = grain_of(schedule, machine, loop);
+  const std::int64_t steps = steps_with(grain);
+  if (steps <= options.op_budget) return simulate_all(schedule, machine, options, grain);
+  return simulate_some_heads(schedule, machine, options, steps / std::max(1, schedule.problem().num_heads()), grain);
 }
 
 }  // namespace flashscope

@@ -2,10 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
 
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
@@ -88,6 +93,34 @@ Row compare_row(const RecordingRow& recorded, const Machine& machine) {
     row.refusal = error.what();
   }
   return row;
+}
+
+/// Rows know nothing of each other: each core takes the next one, and each row is kept at its place, so that the output
+/// is the same for any number of cores.
+std::vector<Row> compare_rows(const Recording& recording, const Machine& machine) {
+  std::vector<Row> rows(recording.rows.size());
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr failure;  // the first; compare_row reports refusals itself
+  const auto take_rows = [&] {
+    try {
+      for (std::size_t n = next++; n < rows.size(); n = next++) rows[n] = compare_row(recording.rows[n], machine);
+    } catch (...) {
+      next = rows.size();
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  std::vector<std::thread> threads;
+  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  try {
+    while (threads.size() + 1 < std::min(cores, rows.size())) threads.emplace_back(take_rows);
+  } catch (const std::system_error&) {  // no more threads to be had: those there are do it
+  }
+  take_rows();
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+  return rows;
 }
 
 /// Errors of one quantity over the rows that are judged, as shares of the measured value.
@@ -295,8 +328,7 @@ void validate_command(const Options& options, Context& context) {
   if (options.json && options.csv) throw Error(ErrorKind::usage, "--json, --csv: give one of them");
   const Recording recording = recording_of(options);
   const Machine machine = load_machine(options.gpu.empty() ? recording.machine : options.gpu);
-  std::vector<Row> rows;
-  for (const RecordingRow& recorded : recording.rows) rows.push_back(compare_row(recorded, machine));
+  const std::vector<Row> rows = compare_rows(recording, machine);
   context.print(options.json  ? json_report(recording, machine, rows)
                 : options.csv ? csv_report(rows)
                               : table_text(recording, machine, rows));

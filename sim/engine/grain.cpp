@@ -1,0 +1,52 @@
+#include "sim/engine/grain.h"
+
+#include <algorithm>
+
+#include "sim/engine/program.h"
+
+namespace flashscope {
+namespace {
+
+/// What a step loads must stay small in L2, or it would drive out what other CTAs are about to read.
+constexpr std::int64_t kStepsInL2 = 32;
+
+struct Loop {
+  std::int64_t times = 1, loaded_bytes = 0;  // of one repetition
+};
+
+/// A kernel's longest loop. Its first and its last CTA are looked at: of a band one of them sees most tiles.
+Loop longest_loop(const Schedule& schedule, int kernel) {
+  Loop longest;
+  const std::int64_t ctas = schedule.kernels()[static_cast<std::size_t>(kernel)].ctas_per_head;
+  for (std::int64_t cta : {std::int64_t{0}, ctas - 1})
+    for (const Segment& segment : program_of(schedule, kernel, cta)) {
+      if (segment.repeat.times <= longest.times) continue;
+      longest = {segment.repeat.times, 0};
+      for (const TileOp& op : segment.ops)
+        if (op.op == Op::load) longest.loaded_bytes += op.bytes;
+    }
+  return longest;
+}
+
+/// The largest power of two up to `limit`, at least 1.
+int power_of_two(std::int64_t limit) {
+  int power = 1;
+  while (2 * std::int64_t{power} <= limit) power *= 2;
+  return power;
+}
+
+}  // namespace
+
+Grain grain_of(const Schedule& schedule, const Machine& machine, std::int64_t steps) {
+  const std::int64_t l2_bytes = static_cast<std::int64_t>(machine.l2_bytes.value);
+  Grain grain;
+  for (int k = 0; k < static_cast<int>(schedule.kernels().size()); ++k) {
+    const bool runs = schedule.kernels()[static_cast<std::size_t>(k)].ctas() > 0;
+    const Loop loop = runs ? longest_loop(schedule, k) : Loop{};
+    grain.repetitions.push_back(power_of_two(
+        std::min(loop.times / steps, l2_bytes / kStepsInL2 / std::max<std::int64_t>(1, loop.loaded_bytes))));
+  }
+  return grain;
+}
+
+}  // namespace flashscope
