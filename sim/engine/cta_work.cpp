@@ -104,7 +104,13 @@ Step CtaWorks::prepared(const TileOp& op, const Repeat& repeat, int repetitions,
       step.port = m_speeds.port.cost(op.sectors * kSectorBytes * repetitions);
       step.l2 = m_speeds.l2.cost(op.sectors * kSectorBytes * repetitions);
       step.bytes = op.bytes * repetitions;
-      step.blocks = m_blocks.region_of(widened(op, repeat, repetitions, m_schedule.tile()));
+      const TileOp wide = widened(op, repeat, repetitions, m_schedule.tile());
+      step.blocks = m_blocks.region_of(wide);
+      if (!m_blocks.is_whole(wide)) step.part_bytes = step.bytes / std::max(1, step.blocks.size());
+      if (const int tiles = m_blocks.tiles_across(op.tensor); tiles > 1 && repeat.axis == Axis::j) {
+        step.tiles_in_block = tiles;
+        step.first_tile = wide.col / m_schedule.tile().bc % tiles;
+      }
       step.fill_bytes = op.fill_bytes * repetitions / std::max(1, step.blocks.size());
       step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step * repetitions;
       const std::int64_t head_step = m_blocks.head_step_of(op.tensor);

@@ -38,9 +38,16 @@ struct Step {
   std::int64_t bytes = 0;        // load, store: of the region
   std::int64_t fill_bytes = 0;   // store: of each block, see TileOp
   BlockMap::Region blocks;       // load, store: of the first repetition and of the head it was written for
-  std::int64_t block_step = 0;   // from one repetition to the next
+  std::int64_t part_bytes = 0;   // moved of each block; 0: all of it
+  std::int64_t block_step = 0;   // from one repetition to the next: blocks, or tiles of blocks of `tiles_in_block`
+  int tiles_in_block = 1, first_tile = 0;  // of its block, of the first repetition
   std::int64_t query_head_step = 0, kv_head_step = 0;  // from one head to the next; one of the two is 0
 
+  /// Of repetition `n`, from `blocks`.
+  std::int64_t blocks_on(std::int64_t n) const {
+    const std::int64_t on = first_tile + n * block_step;
+    return tiles_in_block == 1 ? on : on >= 0 ? on / tiles_in_block : -((tiles_in_block - 1 - on) / tiles_in_block);
+  }
   bool is_private() const { return kind <= Kind::wait; }  // touches nothing that other CTAs use
   bool is_shared() const { return kind >= Kind::load; }   // touches what CTAs of other SMs use
 };

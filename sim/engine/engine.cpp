@@ -84,12 +84,14 @@ struct Sm {
 
 class Run {
  public:
-  Run(const Schedule& schedule, const Machine& machine, const Grain& grain)
+  /// `ctas` of each kernel, the first ones; empty: all.
+  Run(const Schedule& schedule, const Machine& machine, const Grain& grain, const std::vector<std::int64_t>& ctas)
       : m_schedule(schedule),
         m_machine(machine),
         m_speeds(machine),
         m_grain(grain),
-        m_blocks(schedule),
+        m_ctas(ctas),
+        m_blocks(schedule, grain.score_tiles),
         m_core_times(schedule, machine),
         m_works(schedule, m_speeds, m_blocks, m_grain, m_core_times),
         m_partitions(static_cast<int>(machine.l2_partitions.value)),
@@ -102,7 +104,7 @@ class Run {
     Prediction prediction;
     const Count counted = count(m_schedule);
     m_total_ctas = 0;
-    for (const KernelLaunch& launch : m_schedule.kernels()) m_total_ctas += launch.ctas();
+    for (int k = 0; k < static_cast<int>(m_schedule.kernels().size()); ++k) m_total_ctas += ctas_of(k);
     m_done_ctas = m_operations = 0;
     Picoseconds now = 0;
     bool first = true;
@@ -126,6 +128,11 @@ class Run {
   }
 
  private:
+  std::int64_t ctas_of(int k) const {
+    const std::size_t kernel = static_cast<std::size_t>(k);
+    return m_ctas.empty() ? m_schedule.kernels()[kernel].ctas() : m_ctas[kernel];
+  }
+
   Picoseconds kernel(int k, Picoseconds start, KernelPrediction& result) {
     const KernelLaunch& launch = m_schedule.kernels()[static_cast<std::size_t>(k)];
     const Occupancy fit = occupancy(launch.resources, m_machine);
@@ -153,11 +160,12 @@ class Run {
     m_sms.assign(static_cast<std::size_t>(num_sms), {});
     m_earliest = Earliest(num_sms);
     std::int64_t next_cta = 0;
+    const std::int64_t ctas = ctas_of(k);
     const Picoseconds code =
         code_fetch(launch, m_machine, m_options->start == Start::warm ? m_speeds.l2_far_latency : m_speeds.hbm_latency);
     // Grid order, one CTA to each SM in turn, until all slots are taken.
     for (int slot = 0; slot < fit.ctas_per_sm; ++slot)
-      for (int s = 0; s < num_sms && next_cta < launch.ctas(); ++s) {
+      for (int s = 0; s < num_sms && next_cta < ctas; ++s) {
         Sm& sm = m_sms[static_cast<std::size_t>(s)];
         Resident& resident = sm.residents.emplace_back();
         resident.sm = s;
@@ -178,7 +186,7 @@ class Run {
         result.cta_time += now - resident.began;
         result.end = std::max(result.end, now);
         report_progress();
-        if (next_cta < launch.ctas()) {
+        if (next_cta < ctas) {
           sm.goes_on[slot] = place(sm, resident, next_cta++, now);
         } else {
           --sm.ctas;
@@ -265,9 +273,12 @@ class Run {
                              static_cast<std::size_t>(resident.next - resident.run_begin), resident.repetition);
   }
 
+  static std::int64_t part_of(const Step& step, std::int64_t block_bytes) {
+    return step.part_bytes > 0 ? std::min(step.part_bytes, block_bytes) : block_bytes;
+  }
   /// How much further on than step.blocks.
   static std::int64_t shift_of(const Resident& resident, const Step& step) {
-    return resident.repetition * step.block_step + resident.placed.query_heads * step.query_head_step +
+    return step.blocks_on(resident.repetition) + resident.placed.query_heads * step.query_head_step +
            resident.placed.kv_heads * step.kv_head_step;
   }
   template <class F>
@@ -316,7 +327,7 @@ class Run {
     bool far = false;
     if (!is_still_there(resident, step)) {
       for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
-        const L2Cache::Access access = m_l2.read(block, bytes, resident.sm % m_partitions);
+        const L2Cache::Access access = m_l2.read_part(block, part_of(step, bytes), bytes, resident.sm % m_partitions);
         miss += access.miss_bytes;
         far = far || access.far;
         evicted += access.write_bytes;
@@ -376,7 +387,7 @@ class Run {
   void store(Sm& sm, const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
     std::int64_t evicted = 0, filled = 0;
     for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
-      const L2Cache::Access access = m_l2.write(block, bytes, step.fill_bytes);
+      const L2Cache::Access access = m_l2.write_part(block, part_of(step, bytes), bytes, step.fill_bytes);
       evicted += access.write_bytes;
       filled += access.miss_bytes;
       count_evictions();
@@ -429,6 +440,7 @@ class Run {
   const RunOptions* m_options = nullptr;
   const Speeds m_speeds;
   const Grain m_grain;
+  const std::vector<std::int64_t> m_ctas;
   const BlockMap m_blocks;
   CoreTimes m_core_times;
   CtaWorks m_works;
@@ -466,8 +478,8 @@ Picoseconds roofline_bound(const KernelCount& c, MatrixUnit unit, std::int64_t h
 }
 
 Prediction simulate_all(const Schedule& schedule, const Machine& machine, const RunOptions& options,
-                        const Grain& grain) {
-  Run run(schedule, machine, grain);
+                        const Grain& grain, const std::vector<std::int64_t>& ctas) {
+  Run run(schedule, machine, grain, ctas);
   if (options.start == Start::warm) {
     RunOptions first = options;
     first.trace = nullptr;

@@ -62,7 +62,7 @@ struct Prediction {
   std::int64_t hbm_dirty_bytes = 0;  // after the last kernel
   Picoseconds time = 0;              // kernels, and the launch gaps between them
   std::int64_t operations = 0;       // performed to find out: tile operations, or steps of several
-  int simulated_heads = 0;           // of batch · heads: fewer means that the rest was extrapolated (see simulate)
+  int simulated_heads = 0;           // of batch · heads, as wholes: fewer means extrapolated (see simulate)
 
   double time_us() const { return static_cast<double>(time) / 1e6; }
 };
@@ -88,7 +88,8 @@ Picoseconds roofline_bound(const KernelCount& count, MatrixUnit unit, std::int64
 ///   run with a trace takes every tile on its own.
 ///   Heads repeat each other: once the GPU is full and L2 has been turned over, one more head adds the same time and the
 ///   same bytes. What is still above the budget is run twice with fewer heads, and time, HBM traffic and stalls are
-///   continued in a straight line: `simulated_heads` says so.
+///   continued in a straight line: `simulated_heads` says so. Where a single head is too much, the same is done with the
+///   first CTAs of each kernel, if no mask makes them differ; `simulated_heads` is then 0.
 Prediction simulate(const Schedule& schedule, const Machine& machine, const RunOptions& options = {});
 
 }  // namespace flashscope

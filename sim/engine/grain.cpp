@@ -10,6 +10,11 @@ namespace {
 /// What a step loads must stay small in L2, or it would drive out what other CTAs are about to read.
 constexpr std::int64_t kStepsInL2 = 32;
 
+/// Blocks of scores that L2 has room for, at least: 16 in each slice of a partition.
+constexpr std::int64_t kScoreBlocksInL2 = 1024;
+/// S is this many times L2 before its blocks are widened: which of them L2 still holds then hardly matters.
+constexpr std::int64_t kScoresBeyondL2 = 4;
+
 struct Loop {
   std::int64_t times = 1, loaded_bytes = 0;  // of one repetition
 };
@@ -36,6 +41,15 @@ int power_of_two(std::int64_t limit) {
 }
 
 }  // namespace
+
+int score_tiles(const Schedule& schedule, const Machine& machine) {
+  const int rows = schedule.score_block_rows();
+  const TensorShape scores = shape_of(Tensor::S, schedule.problem());
+  const std::int64_t l2_bytes = static_cast<std::int64_t>(machine.l2_bytes.value);
+  if (rows >= schedule.tile().br || scores.rows % rows != 0 || scores.bytes() < kScoresBeyondL2 * l2_bytes) return 1;
+  const std::int64_t block_bytes = std::int64_t{rows} * schedule.tile().bc * scores.element_bytes;
+  return power_of_two(l2_bytes / kScoreBlocksInL2 / block_bytes);
+}
 
 Grain grain_of(const Schedule& schedule, const Machine& machine, std::int64_t steps) {
   const std::int64_t l2_bytes = static_cast<std::int64_t>(machine.l2_bytes.value);

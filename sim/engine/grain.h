@@ -12,11 +12,16 @@
 
 namespace flashscope {
 
-/// By kernel, repetitions of a loop that are one step: powers of two. Empty: each repetition is.
 struct Grain {
-  std::vector<int> repetitions;
+  std::vector<int> repetitions;  // of a loop that are one step, by kernel: powers of two. Empty: each is
+  /// Key tiles of a row of S or P that L2 keeps or loses as one: a power of two. They are written and read one after the
+  /// other, or all at once, where rows of scores are moved as wholes (Schedule::score_block_rows).
+  int score_tiles = 1;
   int of_kernel(int kernel) const { return repetitions.empty() ? 1 : repetitions[static_cast<std::size_t>(kernel)]; }
 };
+
+/// As many as leave L2 many blocks, where S alone is several times L2 and rows of scores are moved as wholes; else 1.
+int score_tiles(const Schedule& schedule, const Machine& machine);
 
 /// The coarsest at which the longest loop of each kernel is still `steps` steps, and a step is small beside L2.
 Grain grain_of(const Schedule& schedule, const Machine& machine, std::int64_t steps);

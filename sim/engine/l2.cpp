@@ -27,40 +27,42 @@ L2Cache::L2Cache(std::int64_t capacity, int partitions, int slices)
   clear();
 }
 
-L2Cache::Access L2Cache::read(std::int64_t block, std::int64_t bytes, int partition) {
+L2Cache::Access L2Cache::read_part(std::int64_t block, std::int64_t part, std::int64_t whole, int partition) {
   Access access;
   m_evictions.clear();
-  const std::int32_t first = m_open = open(block, bytes);
+  const std::int32_t first = m_open = open(block);
   for (int half = 0; half < m_num; ++half) {
-    const std::int64_t part = half_bytes(bytes, half);
+    const std::int64_t bytes = half_bytes(part, half), all = half_bytes(whole, half);
     const std::int32_t piece = first + half * 2 + partition, home = first + half * 2 + half;
-    if (touch(piece)) {
-      access.hit_bytes += part;
+    if (touch(piece, all)) {
+      access.hit_bytes += bytes;
       continue;
     }
-    if (half != partition && touch(home)) {  // in the other half: copied over
-      access.hit_bytes += part;
+    if (half != partition && touch(home, all)) {  // in the other half: copied over
+      access.hit_bytes += bytes;
       access.far = true;
     } else {
-      access.miss_bytes += part;
-      if (half != partition) insert(home, access);
+      access.miss_bytes += bytes;
+      if (half != partition) take_in(home, bytes, all, access);
     }
-    insert(piece, access);
+    take_in(piece, bytes, all, access);
   }
   m_open = -1;
   close(first);
   return access;
 }
 
-L2Cache::Access L2Cache::write(std::int64_t block, std::int64_t bytes, std::int64_t fill_bytes) {
+L2Cache::Access L2Cache::write_part(std::int64_t block, std::int64_t part, std::int64_t whole,
+                                    std::int64_t fill_bytes) {
   Access access;
   m_evictions.clear();
-  const std::int32_t first = m_open = open(block, bytes);
+  const std::int32_t first = m_open = open(block);
   for (int half = 0; half < m_num; ++half) {  // at home; a copy in the other half is brought up to date where it lies
     const std::int32_t home = first + half * 2 + half;
-    if (!touch(home)) {
+    const std::int64_t all = half_bytes(whole, half);
+    if (!touch(home, all)) {
       access.miss_bytes += half_bytes(fill_bytes, half);
-      insert(home, access);
+      take_in(home, half_bytes(part, half), all, access);
     }
     make_dirty(home, access);
   }
@@ -110,7 +112,7 @@ std::size_t L2Cache::slot_of(std::int64_t block) const {
   return slot;
 }
 
-std::int32_t L2Cache::open(std::int64_t block, std::int64_t bytes) {
+std::int32_t L2Cache::open(std::int64_t block) {
   std::size_t slot = slot_of(block);
   if (m_table[slot].number >= 0) return m_table[slot].number * 4;
   if (2 * (m_held + 1) > m_table.size()) {
@@ -129,7 +131,6 @@ std::int32_t L2Cache::open(std::int64_t block, std::int64_t bytes) {
   held = {};
   held.block = block;
   for (int half = 0; half < m_num; ++half) {  // the same slice in every partition
-    held.bytes[half] = static_cast<std::int32_t>(half_bytes(bytes, half));
     const std::uint64_t hash = mixed(static_cast<std::uint64_t>(block * m_num + half)) >> 32;
     held.slice[half] = static_cast<std::int16_t>(hash % static_cast<std::uint64_t>(m_slices_each));
   }
@@ -158,22 +159,25 @@ void L2Cache::close(std::int32_t block) {
   m_free.push_back(block >> 2);
 }
 
-bool L2Cache::touch(std::int32_t piece) {
+bool L2Cache::touch(std::int32_t piece, std::int64_t whole) {
   const std::int32_t place = used_place(piece);
-  if (place < 0) return false;
+  if (place < 0 || bytes_of(piece) != whole) return false;
   Slice& slice = slice_of(piece);
   if (static_cast<std::size_t>(place) + 1 == slice.used.entries.size()) return true;
   put_newest(slice, &Slice::used, &L2Cache::used_place, piece);
   return true;
 }
 
-void L2Cache::insert(std::int32_t piece, Access& access) {
+/// `part` bytes more of a piece, which has `whole` at most.
+void L2Cache::take_in(std::int32_t piece, std::int64_t part, std::int64_t whole, Access& access) {
   ++m_insertions;
   Slice& slice = slice_of(piece);
-  const std::int64_t bytes = bytes_of(piece);
+  const bool is_new = used_place(piece) < 0;
+  const std::int64_t bytes = is_new ? std::min(part, whole) : std::min(part, whole - bytes_of(piece));
+  if (!is_new) put_newest(slice, &Slice::used, &L2Cache::used_place, piece);  // the last to make room
   while (slice.used.bytes + bytes > m_capacity) {
     const std::int32_t victim = oldest(slice, &Slice::used, &L2Cache::used_place);
-    if (victim < 0) break;
+    if (victim < 0 || victim == piece) break;
     write_back(victim, access);
     used_place(victim) = -1;
     slice.used.bytes -= bytes_of(victim);
@@ -181,8 +185,15 @@ void L2Cache::insert(std::int32_t piece, Access& access) {
     close(victim & ~3);
   }
   slice.used.bytes += bytes;
-  ++slice.used.count;
-  put_newest(slice, &Slice::used, &L2Cache::used_place, piece);
+  if (is_new) {
+    ++slice.used.count;
+    bytes_of(piece) = static_cast<std::int32_t>(bytes);
+    put_newest(slice, &Slice::used, &L2Cache::used_place, piece);
+  } else {
+    bytes_of(piece) += static_cast<std::int32_t>(bytes);
+    const bool is_home = (piece & 3) >> 1 == (piece & 1);
+    if (is_home && written_place(piece) >= 0) slice.written.bytes += bytes;
+  }
 }
 
 void L2Cache::make_dirty(std::int32_t piece, Access& access) {

@@ -30,9 +30,15 @@ class L2Cache {
   L2Cache(std::int64_t capacity, int partitions, int slices = 1);
 
   /// An SM of `partition` reads or overwrites the whole block `block` of `bytes` bytes.
-  Access read(std::int64_t block, std::int64_t bytes, int partition);
+  Access read(std::int64_t block, std::int64_t bytes, int partition) { return read_part(block, bytes, bytes, partition); }
   /// `fill_bytes` of it must be fetched first when the block is not there (TileOp::fill_bytes).
-  Access write(std::int64_t block, std::int64_t bytes, std::int64_t fill_bytes = 0);
+  Access write(std::int64_t block, std::int64_t bytes, std::int64_t fill_bytes = 0) {
+    return write_part(block, bytes, bytes, fill_bytes);
+  }
+  /// `part` bytes of a block of `whole`. Parts are taken to come one after the other, each once: a block that is there
+  /// in part grows by the next, and one that is there as a whole has them all.
+  Access read_part(std::int64_t block, std::int64_t part, std::int64_t whole, int partition);
+  Access write_part(std::int64_t block, std::int64_t part, std::int64_t whole, std::int64_t fill_bytes = 0);
 
   std::int64_t dirty_bytes() const;
   std::int64_t resident_bytes() const;
@@ -49,7 +55,7 @@ class L2Cache {
   /// partition; the half that has the partition's number is at home there, the other is a copy.
   struct Block {
     std::int64_t block = 0;
-    std::int32_t bytes[2] = {};                      // of each half
+    std::int32_t bytes[4] = {};                      // of each piece
     std::int32_t used[4] = {-1, -1, -1, -1};         // of each piece: its place in its slice's order by use; -1: absent
     std::int32_t written[2] = {-1, -1};              // of each half at home: by write; -1: clean
     std::int16_t slice[2] = {};                      // of each half, within a partition
@@ -77,13 +83,13 @@ class L2Cache {
   Block& at(std::int32_t piece) { return m_blocks[static_cast<std::size_t>(piece >> 2)]; }
   std::int32_t& used_place(std::int32_t piece) { return at(piece).used[piece & 3]; }
   std::int32_t& written_place(std::int32_t piece) { return at(piece).written[(piece & 3) >> 1]; }
-  std::int32_t bytes_of(std::int32_t piece) { return at(piece).bytes[(piece & 3) >> 1]; }
+  std::int32_t& bytes_of(std::int32_t piece) { return at(piece).bytes[piece & 3]; }
 
   std::size_t slot_of(std::int64_t block) const;  // where the block is, or would go, in the hash table
-  std::int32_t open(std::int64_t block, std::int64_t bytes);  // its number · 4; a new one where nothing is held
+  std::int32_t open(std::int64_t block);                      // its number · 4; a new one where nothing is held
   void close(std::int32_t block);                             // forgets it if nothing is held any more
-  bool touch(std::int32_t piece);  // true when present; it becomes the newest
-  void insert(std::int32_t piece, Access& access);
+  bool touch(std::int32_t piece, std::int64_t whole);  // true when all of it is present; it becomes the newest
+  void take_in(std::int32_t piece, std::int64_t part, std::int64_t whole, Access& access);
   void make_dirty(std::int32_t piece, Access& access);
   void write_back(std::int32_t piece, Access& access);  // to HBM; it stays, clean
   using Place = std::int32_t& (L2Cache::*)(std::int32_t);

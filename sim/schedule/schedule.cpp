@@ -68,11 +68,23 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::cta_classes(int ker
   return classes;
 }
 
+std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::query_tile_classes() const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> classes;
+  if (!are_tiles_alike()) {
+    for (int i = 0; i < num_tiles(m_problem.seqlen_q, m_tile.br); ++i) classes.emplace_back(i, 1);
+    return classes;
+  }
+  const std::int64_t whole = m_problem.seqlen_q / m_tile.br;
+  if (whole > 0) classes.emplace_back(0, whole);
+  if (m_problem.seqlen_q % m_tile.br != 0) classes.emplace_back(whole, 1);
+  return classes;
+}
+
 std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::score_tile_classes() const {
   const AttentionProblem& p = m_problem;
   const std::int64_t tr = num_tiles(p.seqlen_q, m_tile.br), tc = num_tiles(p.seqlen_k, m_tile.bc);
   std::vector<std::pair<std::int64_t, std::int64_t>> classes;
-  if (!sector_aligned() || p.is_sparse() || p.mask().left >= 0 || p.mask().right >= 0) {  // under a mask kept pairs differ
+  if (!are_tiles_alike()) {
     for (std::int64_t inner = 0; inner < tr * tc; ++inner) classes.emplace_back(inner, 1);
     return classes;
   }

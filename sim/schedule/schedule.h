@@ -143,6 +143,8 @@ class Schedule {
   /// How the threads of `kernel` copy the region of a load or store, by the width that walk.h allows.
   CopyShape copy_shape(int kernel, const TileOp& op) const;
 
+  /// cta_classes of a kernel whose CTAs own one query tile each, in order.
+  std::vector<std::pair<std::int64_t, std::int64_t>> query_tile_classes() const;
   /// cta_classes of a kernel whose CTAs own one tile of scores each, row by row.
   std::vector<std::pair<std::int64_t, std::int64_t>> score_tile_classes() const;
 
@@ -153,6 +155,11 @@ class Schedule {
   std::vector<Tensor> m_tensors;
 
  private:
+  /// Under a mask kept pairs differ from tile to tile; off the sectors, sectors do.
+  bool are_tiles_alike() const {
+    return sector_aligned() && !m_problem.is_sparse() && m_problem.mask().left < 0 && m_problem.mask().right < 0;
+  }
+
   std::string m_algorithm;
   AttentionProblem m_problem;
   TileShape m_tile;

@@ -61,7 +61,7 @@ ClosedForm ThreePass::closed_form() const {
 int ThreePass::score_block_rows() const { return tile().br % kSoftmaxRows == 0 ? kSoftmaxRows : tile().br; }
 
 std::vector<std::pair<std::int64_t, std::int64_t>> ThreePass::cta_classes(int kernel) const {
-  return kernel == kScores ? score_tile_classes() : Schedule::cta_classes(kernel);
+  return kernel == kScores ? score_tile_classes() : query_tile_classes();
 }
 
 WarpWork ThreePass::warp_work(int kernel, const TileOp& op) const {
