@@ -10,10 +10,10 @@ namespace {
 /// What a step loads must stay small in L2, or it would drive out what other CTAs are about to read.
 constexpr std::int64_t kStepsInL2 = 32;
 
-/// Blocks of scores that L2 has room for, at least: 16 in each slice of a partition.
-constexpr std::int64_t kScoreBlocksInL2 = 1024;
+/// Blocks of scores that L2 has room for, at least: 32 in each slice of a partition.
+constexpr std::int64_t kScoreBlocksInL2 = 2048;
 /// S is this many times L2 before its blocks are widened: which of them L2 still holds then hardly matters.
-constexpr std::int64_t kScoresBeyondL2 = 4;
+constexpr std::int64_t kScoresBeyondL2 = 8;
 
 struct Loop {
   std::int64_t times = 1, loaded_bytes = 0;  // of one repetition

@@ -88,9 +88,9 @@ TEST_CASE("loops in larger steps: HBM reads within 1 %, time within 2 % of the r
 
 TEST_CASE("wider blocks of scores: HBM reads within 1 %, time within 2 % of the run tile by tile") {
   Machine machine = test_machine();
-  machine.l2_bytes.value = 16 << 20;
+  machine.l2_bytes.value = 8 << 20;
   constexpr Long problems[] = {
-      {"three_pass", 8, 8, 2048, 2048, 64, false, Pass::forward},  // S: 64 MiB, four times L2
+      {"three_pass", 8, 8, 2048, 2048, 64, false, Pass::forward},  // S: 64 MiB, eight times L2
       {"three_pass", 4, 4, 3072, 3072, 64, true, Pass::forward},
       {"three_pass", 16, 2, 512, 8192, 64, false, Pass::forward},
       {"three_pass", 16, 16, 1488, 2000, 128, false, Pass::forward},  // no multiple of the tile, nor of the block
