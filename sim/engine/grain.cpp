@@ -10,10 +10,10 @@ namespace {
 /// What a step loads must stay small in L2, or it would drive out what other CTAs are about to read.
 constexpr std::int64_t kStepsInL2 = 32;
 
-/// Blocks of scores that L2 has room for, at least: 32 in each slice of a partition.
-constexpr std::int64_t kScoreBlocksInL2 = 2048;
 /// S is this many times L2 before its blocks are widened: which of them L2 still holds then hardly matters.
 constexpr std::int64_t kScoresBeyondL2 = 8;
+/// Blocks of scores that L2 has room for then: 32 in each slice of a partition. The larger S is, the fewer will do.
+constexpr std::int64_t kScoreBlocksInL2 = 2048, kFewestScoreBlocks = 256;
 
 struct Loop {
   std::int64_t times = 1, loaded_bytes = 0;  // of one repetition
@@ -48,7 +48,9 @@ int score_tiles(const Schedule& schedule, const Machine& machine) {
   const std::int64_t l2_bytes = static_cast<std::int64_t>(machine.l2_bytes.value);
   if (rows >= schedule.tile().br || scores.rows % rows != 0 || scores.bytes() < kScoresBeyondL2 * l2_bytes) return 1;
   const std::int64_t block_bytes = std::int64_t{rows} * schedule.tile().bc * scores.element_bytes;
-  return power_of_two(l2_bytes / kScoreBlocksInL2 / block_bytes);
+  const std::int64_t beyond = scores.bytes() / std::max<std::int64_t>(1, l2_bytes);
+  const std::int64_t blocks = std::max(kFewestScoreBlocks, kScoreBlocksInL2 * kScoresBeyondL2 / std::max<std::int64_t>(1, beyond));
+  return power_of_two(l2_bytes / blocks / block_bytes);
 }
 
 Grain grain_of(const Schedule& schedule, const Machine& machine, std::int64_t steps) {
