@@ -12,6 +12,7 @@
 #include "kernels/common/verify.h"
 #include "kernels/common/workspace.h"
 #include "kernels/backward/rungs.h"
+#include "kernels/forward/launchers.h"
 #include "kernels/measure/bench.h"
 #include "kernels/measure/cuda_check.h"
 #include "kernels/measure/reference.h"
@@ -48,6 +49,7 @@ class CudaMemory final : public DeviceMemory {
 };
 
 const void* function_of(const Schedule& schedule, int kernel, bool logged) {
+  if (const Launcher* launcher = launcher_of(schedule)) return launcher->function(schedule, logged);
   const bool is_backward = schedule.problem().pass == Pass::backward;
   const KernelFunction rung = is_backward ? backward_of(schedule.algorithm()) : rung_of(schedule.algorithm());
   return rung ? rung(kernel, schedule.problem().dtype, schedule.problem().head_dim, logged) : nullptr;
@@ -61,6 +63,7 @@ void launch(const Schedule& schedule, int kernel, DecodeParams params, const OpL
   if (!function) throw Error(ErrorKind::internal, shape.name + " is not built for this problem");
   const int smem = static_cast<int>(shape.resources.smem_bytes);
   check_cuda(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, smem), shape.name.c_str());
+  if (const Launcher* launcher = launcher_of(schedule)) return launcher->launch(schedule, params, log);
   params.ctas_per_head = static_cast<int>(shape.ctas_per_head);
   NoObserver none;
   OpLog observer = log ? *log : OpLog{};

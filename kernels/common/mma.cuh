@@ -119,19 +119,21 @@ __device__ __forceinline__ void multiply_add(Accumulator& c, const FragmentA& a,
 }
 
 /// acc += A Bᵀ for one warp: 16 · kM rows of A, 8 · kN rows of B, kDepth columns each, from lane_of_a() and
-/// lane_of_b_transposed(). Each B that is read serves kM products, each A kN.
+/// lane_of_b_transposed(). Each B that is read serves kM products, each A kN. `a_bytes`, `b_bytes`: from there to another
+/// tile, in multiples of kSmemAlignment; where they are constants both tiles share their swizzled addresses.
 template <class T, int kDepth, int kM, int kN>
-__device__ __forceinline__ void add_product_transposed(Accumulator (&acc)[kM][kN], unsigned a, unsigned b) {
+__device__ __forceinline__ void add_product_transposed(Accumulator (&acc)[kM][kN], unsigned a, unsigned b,
+                                                       unsigned a_bytes = 0, unsigned b_bytes = 0) {
   using S = Swizzle<kDepth>;
 #pragma unroll
   for (int k = 0; k < S::kChunks; k += 2) {
     FragmentA rows[kM];
 #pragma unroll
-    for (int m = 0; m < kM; ++m) rows[m] = load_a(S::step(a, k) + 16 * m * S::kRowBytes);
+    for (int m = 0; m < kM; ++m) rows[m] = load_a(S::step(a, k) + (16 * m * S::kRowBytes + a_bytes));
 #pragma unroll
     for (int n = 0; n < kN; n += 2) {
       FragmentB columns[2];
-      load_b_transposed(columns, S::step(b, k) + 8 * n * S::kRowBytes);
+      load_b_transposed(columns, S::step(b, k) + (8 * n * S::kRowBytes + b_bytes));
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
         multiply_add<T>(acc[m][n], rows[m], columns[0]);

@@ -26,6 +26,7 @@ struct GlobalTile {
 };
 
 struct NoObserver {
+  __device__ void at(unsigned /*cta*/, int /*sequence*/, int /*thread*/) {}
   template <class T>
   __device__ void load(const GlobalTile<T>&, std::int64_t /*times*/ = 1, int /*heads*/ = 1) {}
   template <class T>
@@ -41,6 +42,16 @@ struct OpLog {
   unsigned long long* count;  // may pass `capacity`: what was dropped is then known
   unsigned long long capacity;
   int sequence = 0;
+  int thread = 0;      // that writes, of the CTA
+  unsigned cta = ~0u;  // that is written down; ~0: the running one
+
+  /// Where warps work side by side, or a CTA does the work of several: what follows is of `cta` of the schedule, is
+  /// numbered from `sequence` on, and is written by `thread_`.
+  __device__ void at(unsigned cta_, int sequence_, int thread_) {
+    cta = cta_;
+    sequence = sequence_;
+    thread = thread_;
+  }
 
   template <class T>
   __device__ void load(const GlobalTile<T>& t, std::int64_t times = 1, int heads = 1) {
@@ -60,8 +71,8 @@ struct OpLog {
 
  private:
   __device__ void append(OpRecord record) {
-    if (threadIdx.x != 0) return;
-    record.cta = blockIdx.x;
+    if (threadIdx.x != static_cast<unsigned>(thread)) return;
+    record.cta = cta == ~0u ? blockIdx.x : cta;
     record.sequence = sequence++;
     const unsigned long long slot = atomicAdd(count, 1ull);
     if (slot < capacity) records[slot] = record;

@@ -1,20 +1,13 @@
 // Pass 2 of the three-pass rungs (02, 03): P = softmax(S), whole rows from global memory to global memory.
+//
+// It does nothing but move bytes, so it is as fast as the bytes in flight: each warp asks for a whole row (or its part
+// of a long one) at once and holds it in registers, in the storage dtype, until the row's maximum and sum are known. No
+// element passes through shared memory. Rows start on sectors and are padded to whole ones (score_pitch() in walk.h):
+// every vector is aligned, and what lies behind the last key counts as -inf and is written as zero.
 #pragma once
 #include "kernels/common/tile.cuh"
 
 namespace flashscope::kernels {
-
-/// Maximum or sum over the CTA; every thread gets it. `scratch`: one float a warp.
-template <class Combine>
-__device__ float over_cta(float x, float* scratch, Combine combine) {
-  for (int lanes = kWarpSize / 2; lanes > 0; lanes /= 2) x = combine(x, __shfl_xor_sync(~0u, x, lanes));
-  __syncthreads();  // the last use of scratch is over
-  if (threadIdx.x % kWarpSize == 0) scratch[threadIdx.x / kWarpSize] = x;
-  __syncthreads();
-  x = scratch[0];
-  for (int warp = 1; warp < kSoftmaxThreads / kWarpSize; ++warp) x = combine(x, scratch[warp]);
-  return x;
-}
 
 struct Greater {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
@@ -23,90 +16,164 @@ struct Plus {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-/// What pass 2 knows of a row after its first sweep.
+/// The warps of a CTA that share a row.
+struct RowWarps {
+  int count = 1;  // 1, 2, 4 or 8, aligned groups
+  __device__ int warp() const { return threadIdx.x / kWarpSize; }
+  __device__ int group() const { return warp() / count; }
+  __device__ int lane() const { return threadIdx.x % (count * kWarpSize); }  // of the group
+
+  /// Maximum or sum over the group; every thread gets it. `scratch`: one float a warp of the CTA. Two reductions in a
+  /// row need two scratches: a slow warp may still be reading the first.
+  template <class Combine>
+  __device__ float reduce(float x, float* scratch, Combine combine) const {
+    for (int lanes = kWarpSize / 2; lanes > 0; lanes /= 2) x = combine(x, __shfl_xor_sync(~0u, x, lanes));
+    if (count == 1) return x;
+    if (threadIdx.x % kWarpSize == 0) scratch[warp()] = x;
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + group()), "r"(count * kWarpSize) : "memory");
+    x = scratch[group() * count];
+    for (int n = 1; n < count; ++n) x = combine(x, scratch[group() * count + n]);
+    return x;
+  }
+};
+
+/// What is known of a row once it has been read.
 struct RowStatistics {
   float base, inverse, lse;  // maximum (0 in an empty row), 1 / sum (0), log-sum-exp
 };
+__device__ inline RowStatistics statistics_of(float row_max, float row_sum) {
+  if (row_sum == 0) return {0, 0, -INFINITY};  // a row that sees no key: P = 0, LSE = -inf
+  return {finite_or_zero(row_max), 1 / row_sum, row_max + logf(row_sum)};
+}
 
-/// First sweep over a row, by the whole CTA: its maximum and sum. A row that fits stays on chip as e^(s - m); one that
-/// does not needs both in one go: an online softmax. `first` is the key at which this thread starts, the same in every
-/// sweep, so smem_row needs no barrier.
-template <int kVec, class T>
-__device__ RowStatistics row_statistics(const T* s, int first, int num_keys, float* smem_row, float* scratch) {
-  const bool fits = softmax_row_fits(num_keys);
-  float thread_max = -INFINITY, thread_sum = 0;
-  for (int key = first; key < num_keys; key += kSoftmaxThreads * kVec) {
-    const Pack<T, kVec> pack = load_cg<T, kVec>(s + key);
-    float x[kVec], pack_max = -INFINITY;
+/// 16 bytes of a row, as four registers: the compiler gives each element of a Pack one of its own.
+struct RowVector {
+  int words[4];
+  template <class T>
+  __device__ __forceinline__ Pack<T, kVectorBytes / sizeof(T)> elements() const {
+    Pack<T, kVectorBytes / sizeof(T)> pack;
+    memcpy(&pack, words, sizeof words);
+    return pack;
+  }
+  /// The compiler would keep what it widened for the maximum until the sum, and until the probabilities.
+  __device__ __forceinline__ void forget_widened() {
 #pragma unroll
-    for (int n = 0; n < kVec; ++n) pack_max = fmaxf(pack_max, x[n] = widen(pack.values[n]));
-    const float new_max = fmaxf(thread_max, pack_max);
-    if (fits) {
+    for (int& word : words) word = opaque(word);
+  }
+};
+
+/// Scores from `key` on; what lies behind the last key is -inf.
+template <class T>
+__device__ __forceinline__ RowVector load_scores(const T* s, int key, int num_keys) {
+  constexpr int kVec = kVectorBytes / sizeof(T);
+  Pack<T, kVec> pack;
+  if (key < num_keys) pack = load_cg<T, kVec>(s + key);
+  if (key + kVec > num_keys)
 #pragma unroll
-      for (int n = 0; n < kVec; ++n) smem_row[key + n] = x[n];
-    } else {
-      thread_sum *= exp_of(thread_max - finite_or_zero(new_max));
+    for (int n = 0; n < kVec; ++n)
+      if (key + n >= num_keys) pack.values[n] = narrow<T>(-INFINITY);
+  RowVector x;
+  memcpy(x.words, &pack, sizeof x.words);
+  x.forget_widened();
+  return x;
+}
+
+template <class T>
+__device__ __forceinline__ void store_probabilities(T* p, int key, RowVector scores, RowStatistics row) {
+  constexpr int kVec = kVectorBytes / sizeof(T);
+  auto x = scores.template elements<T>();
 #pragma unroll
-      for (int n = 0; n < kVec; ++n) thread_sum += exp_of(x[n] - finite_or_zero(new_max));
+  for (int n = 0; n < kVec; ++n) x.values[n] = narrow<T>(exp_of(widen(x.values[n]) - row.base) * row.inverse);
+  store_pack(p + key, x);
+}
+
+/// A row that its warps hold in registers: each element is read once and written once. Returns its log-sum-exp.
+template <class T>
+__device__ __forceinline__ float softmax_in_registers(const T* s, T* p, int num_keys, RowWarps warps, float* scratch) {
+  constexpr int kVec = kVectorBytes / sizeof(T);
+  const int first = warps.lane() * kVec, step = warps.count * kWarpSize * kVec;
+  const int padded_keys = score_pitch(num_keys, sizeof(T));
+  RowVector x[kSoftmaxVectors];
+#pragma unroll
+  for (int n = 0; n < kSoftmaxVectors; ++n)
+    if (n * step < padded_keys) x[n] = load_scores<T>(s, first + n * step, num_keys);
+  float row_max = -INFINITY, row_sum = 0;
+#pragma unroll
+  for (int n = 0; n < kSoftmaxVectors; ++n)
+    if (n * step < padded_keys) {
+#pragma unroll
+      for (int i = 0; i < kVec; ++i) row_max = fmaxf(row_max, widen(x[n].template elements<T>().values[i]));
+      x[n].forget_widened();
     }
+  row_max = warps.reduce(row_max, scratch, Greater{});
+  const float base = finite_or_zero(row_max);
+#pragma unroll
+  for (int n = 0; n < kSoftmaxVectors; ++n)
+    if (n * step < padded_keys) {
+#pragma unroll
+      for (int i = 0; i < kVec; ++i) row_sum += exp_of(widen(x[n].template elements<T>().values[i]) - base);
+      x[n].forget_widened();
+    }
+  row_sum = warps.reduce(row_sum, scratch + kSoftmaxThreads / kWarpSize, Plus{});
+  const RowStatistics row = statistics_of(row_max, row_sum);
+#pragma unroll
+  for (int n = 0; n < kSoftmaxVectors; ++n)
+    if (first + n * step < padded_keys) store_probabilities<T>(p, first + n * step, x[n], row);
+  return row.lse;
+}
+
+/// First sweep over a row too long for the registers of a CTA, by all its warps: maximum and sum in one go, an online
+/// softmax.
+template <class T>
+__device__ RowStatistics sweep_statistics(const T* s, int num_keys, RowWarps warps, float* scratch) {
+  constexpr int kVec = kVectorBytes / sizeof(T);
+  float thread_max = -INFINITY, thread_sum = 0;
+  for (int key = warps.lane() * kVec; key < num_keys; key += kSoftmaxThreads * kVec) {
+    const auto pack = load_scores<T>(s, key, num_keys).template elements<T>();
+    float new_max = thread_max;
+#pragma unroll
+    for (int n = 0; n < kVec; ++n) new_max = fmaxf(new_max, widen(pack.values[n]));
+    thread_sum *= exp_of(thread_max - finite_or_zero(new_max));
+#pragma unroll
+    for (int n = 0; n < kVec; ++n) thread_sum += exp_of(widen(pack.values[n]) - finite_or_zero(new_max));
     thread_max = new_max;
   }
-  const float row_max = over_cta(thread_max, scratch, Greater{});
-  const float base = finite_or_zero(row_max);
-  if (fits) {
-    for (int key = first; key < num_keys; key += kSoftmaxThreads * kVec)
-#pragma unroll
-      for (int n = 0; n < kVec; ++n) thread_sum += smem_row[key + n] = exp_of(smem_row[key + n] - base);
-  } else {
-    thread_sum *= exp_of(thread_max - base);
-  }
-  const float row_sum = over_cta(thread_sum, scratch, Plus{});
-  if (row_sum == 0) return {0, 0, -INFINITY};  // a row that sees no key: P = 0, LSE = -inf
-  return {base, 1 / row_sum, row_max + logf(row_sum)};
+  const float row_max = warps.reduce(thread_max, scratch, Greater{});
+  thread_sum *= exp_of(thread_max - finite_or_zero(row_max));
+  return statistics_of(row_max, warps.reduce(thread_sum, scratch + kSoftmaxThreads / kWarpSize, Plus{}));
 }
 
 /// Second sweep: P = e^(s - m) / l.
-template <int kVec, class T>
-__device__ void write_probabilities(const T* s, T* p, int first, int num_keys, const float* smem_row, float base,
-                                    float inverse) {
-  const bool fits = softmax_row_fits(num_keys);
-  for (int key = first; key < num_keys; key += kSoftmaxThreads * kVec) {
-    Pack<T, kVec> pack;
-    if (!fits) pack = load_cg<T, kVec>(s + key);
-#pragma unroll
-    for (int n = 0; n < kVec; ++n) {
-      const float weight = fits ? smem_row[key + n] : exp_of(widen(pack.values[n]) - base);
-      pack.values[n] = narrow<T>(weight * inverse);
-    }
-    store_pack(p + key, pack);
-  }
+template <class T>
+__device__ void sweep_probabilities(const T* s, T* p, int num_keys, RowWarps warps, RowStatistics row) {
+  constexpr int kVec = kVectorBytes / sizeof(T);
+  for (int key = warps.lane() * kVec; key < score_pitch(num_keys, sizeof(T)); key += kSoftmaxThreads * kVec)
+    store_probabilities<T>(p, key, load_scores<T>(s, key, num_keys), row);
 }
 
-/// P = softmax(S), kSoftmaxRows rows at a time. A row that fits is held in shared memory between its two
-/// sweeps; longer rows are swept once each, then a second time.
+/// P = softmax(S), kSoftmaxRows rows at a time, each by as many warps as can hold it (softmax_warps() in walk.h).
+/// Longer rows are swept once each by the whole CTA, then a second time.
 template <class T, int kBlockM, class Observer>
 __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softmax(KernelParams p, Observer log) {
-  constexpr int kVec = kVectorBytes / sizeof(T);
   extern __shared__ float4 shared[];
   float* const smem_lse = reinterpret_cast<float*>(shared);  // [kSoftmaxRows]
-  float* const scratch = smem_lse + 128;                     // one float a warp
-  float* const smem_base = smem_lse + 192;                   // [kSoftmaxRows]
-  float* const smem_inverse = smem_lse + 224;                // [kSoftmaxRows]
-  float* const smem_row = smem_lse + 256;                    // [seqlen_k], after the KiB that softmax_row_bytes() adds
+  float* const smem_base = smem_lse + kSoftmaxRows;          // [kSoftmaxRows], as smem_inverse: long rows only
+  float* const smem_inverse = smem_base + kSoftmaxRows;
+  float* const scratch = smem_inverse + kSoftmaxRows;  // two floats a warp
 
   const CtaPlace<T> at(p);
   const Range tile_rows = rows_of_tile(p.mask.seqlen_q, kBlockM, at.inner), keys = {0, p.mask.seqlen_k};
-  const bool fits = softmax_row_fits(size_of(keys));
-  const bool vectors = copies_vectors(at.scores({tile_rows.begin, tile_rows.begin + 1}, keys));
-  const int first_key = threadIdx.x * (vectors ? kVec : 1);
-  const auto write_row = [&](int row, float base, float inverse) {
-    const GlobalTile<T> s = at.scores({row, row + 1}, keys), to = at.probabilities({row, row + 1}, keys);
-    if (vectors)
-      write_probabilities<kVec>(s.base + s.first(), to.base + to.first(), first_key, size_of(keys), smem_row, base,
-                                inverse);
-    else
-      write_probabilities<1>(s.base + s.first(), to.base + to.first(), first_key, size_of(keys), smem_row, base,
-                             inverse);
+  const int num_keys = size_of(keys), row_warps = softmax_warps(num_keys, sizeof(T));
+  const bool fits = row_warps > 0;
+  const RowWarps warps{fits ? row_warps : kSoftmaxThreads / kWarpSize};
+  const int rows_at_once = kSoftmaxThreads / kWarpSize / warps.count;
+  const auto scores_of = [&](int row) {
+    const GlobalTile<T> s = at.scores({row, row + 1}, keys);
+    return s.base + s.first();
+  };
+  const auto probabilities_of = [&](int row) {
+    const GlobalTile<T> weights = at.probabilities({row, row + 1}, keys);
+    return weights.base + weights.first();
   };
 
   for (int begin = tile_rows.begin; begin < tile_rows.end; begin += kSoftmaxRows) {
@@ -114,22 +181,25 @@ __global__ void __maxnreg__(bound<Observer>(kSoftmaxRegisters)) three_pass_softm
     log.load(at.scores(rows, keys));
     if (!fits) log.load(at.scores(rows, keys));
     log.compute(Op::softmax, at.head, rows, keys);
-    for (int row = rows.begin; row < rows.end; ++row) {
-      const GlobalTile<T> s = at.scores({row, row + 1}, keys);
-      const T* const from = s.base + s.first();
-      const RowStatistics statistics = vectors ? row_statistics<kVec>(from, first_key, size_of(keys), smem_row, scratch)
-                                               : row_statistics<1>(from, first_key, size_of(keys), smem_row, scratch);
-      if (fits) write_row(row, statistics.base, statistics.inverse);
-      if (threadIdx.x == 0) {
-        smem_lse[row - rows.begin] = statistics.lse;
-        smem_base[row - rows.begin] = statistics.base;
-        smem_inverse[row - rows.begin] = statistics.inverse;
+    for (int row = rows.begin + warps.group(); row < rows.end; row += rows_at_once) {
+      float lse;
+      if (fits) {
+        lse = softmax_in_registers(scores_of(row), probabilities_of(row), num_keys, warps, scratch);
+      } else {
+        const RowStatistics statistics = sweep_statistics(scores_of(row), num_keys, warps, scratch);
+        if (warps.lane() == 0) {
+          smem_base[row - rows.begin] = statistics.base;
+          smem_inverse[row - rows.begin] = statistics.inverse;
+        }
+        lse = statistics.lse;
       }
+      if (warps.lane() == 0) smem_lse[row - rows.begin] = lse;
     }
     __syncthreads();
     if (!fits)
       for (int row = rows.begin; row < rows.end; ++row)
-        write_row(row, smem_base[row - rows.begin], smem_inverse[row - rows.begin]);
+        sweep_probabilities(scores_of(row), probabilities_of(row), num_keys, warps,
+                            {smem_base[row - rows.begin], smem_inverse[row - rows.begin], 0});
     log.store(at.probabilities(rows, keys));
     log.compute(Op::log_sum_exp, at.head, rows, {0, 1});
     store_tile(smem_lse, 1, at.lse(rows), log);

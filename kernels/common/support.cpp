@@ -5,6 +5,8 @@
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/decode_rung.h"
 #include "sim/schedule/fma_rungs.h"
+#include "sim/schedule/hopper_rungs.h"
+#include "sim/schedule/tensor_backward.h"
 
 namespace flashscope::kernels {
 namespace {
@@ -28,13 +30,18 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
   const std::string name = schedule.algorithm();
   if (algorithm_named(name, p.pass).rung.empty())
     return name + ": no kernel is built for the " + name_of(p.pass) + " pass; those of " + names_of_rungs(p.pass) + " are";
-  const bool on_tensor_cores = schedule.kernels().front().matrix_unit == MatrixUnit::tensor;
-  if (p.dtype != DType::fp16 && p.dtype != DType::bf16 && (p.dtype != DType::fp32 || on_tensor_cores))
-    return name + ": no kernel is built for " + name_of(p.dtype) + "; " + (on_tensor_cores ? "" : "fp32, ") +
+  const MatrixUnit unit = schedule.kernels().front().matrix_unit;
+  if (p.dtype != DType::fp16 && p.dtype != DType::bf16 && (p.dtype != DType::fp32 || on_tensor_cores(unit)))
+    return name + ": no kernel is built for " + name_of(p.dtype) + "; " + (on_tensor_cores(unit) ? "" : "fp32, ") +
            "fp16, bf16 are";
-  if (p.head_dim > kFmaMaxHeadDim)
-    return name + ": head_dim " + std::to_string(p.head_dim) + " is above what is built; 1 … " +
-           std::to_string(kFmaMaxHeadDim) + " run";
+  const int widest = on_tensor_cores(unit) && p.pass == Pass::backward ? kTensorBackwardMaxHeadDim : kFmaMaxHeadDim;
+  if (p.head_dim > widest)
+    return name + ": head_dim " + std::to_string(p.head_dim) + " is above what is built; 1 … " + std::to_string(widest) +
+           " run";
+  const int multiple = kTmaRowBytes / element_bytes(p.dtype);
+  if (unit == MatrixUnit::wgmma && p.head_dim % multiple != 0)
+    return name + ": head_dim " + std::to_string(p.head_dim) + " is no multiple of " + std::to_string(multiple) +
+           ", which TMA needs: rows of whole 16 bytes; multiples up to " + std::to_string(kFmaMaxHeadDim) + " run";
   if (p.is_sparse()) return name + ": no kernel takes packed sequences or a block mask yet; causal and window run";
   if (p.dense_mask) return name + ": no kernel takes a mask of any form; causal and window run";
   const TileShape built = algorithm_named(name, p.pass).default_tile(p);
@@ -43,10 +50,14 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
            " stages is simulated only; at head_dim " + std::to_string(p.head_dim) + " the kernel is built with " +
            sides(built) + " and " + std::to_string(built.stages);
   if (schedule.tile().backward_keys) return name + ": the kernel visits key tiles first to last only";
+  if (schedule.tile().whole_tiles) return name + ": the kernel loads the rows that exist only (no --whole-tiles)";
   if (schedule.tile().splits > kMaxBuiltSplits)
     return name + ": " + std::to_string(schedule.tile().splits) + " splits are simulated only; the kernel takes up to " +
            std::to_string(kMaxBuiltSplits);
-  const int oldest = on_tensor_cores ? 80 : 75;  // 8.0: mma.sync of fp16 and bf16 with cp.async
+  if (unit == MatrixUnit::wgmma && device.compute_capability != 90)
+    return name + ": needs compute capability 9.0 (Hopper): TMA and wgmma; the GPU has " +
+           decimal(device.compute_capability);
+  const int oldest = on_tensor_cores(unit) ? 80 : 75;  // 8.0: mma.sync of fp16 and bf16 with cp.async
   if (device.compute_capability < oldest)
     return name + ": the GPU has compute capability " + decimal(device.compute_capability) + "; " + decimal(oldest) +
            " or newer runs";

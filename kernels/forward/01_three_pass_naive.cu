@@ -64,6 +64,16 @@ __device__ __forceinline__ float over_warp(float x, Combine combine) {
   return x;
 }
 
+/// f(key) for the keys of a row, 32 at a time. All lanes take every turn: were they to leave the loop at different
+/// turns, an unrolled loop would have them at different keys at once, and their requests would touch more sectors.
+template <class F>
+__device__ __forceinline__ void for_each_key(int num_keys, F f) {
+  int key = threadIdx.x % kWarpSize;
+#pragma unroll 4
+  for (int whole = num_keys / kWarpSize; whole > 0; --whole, key += kWarpSize) f(key);
+  if (key < num_keys) f(key);
+}
+
 /// Pass 2: P = softmax(S). A warp is one row, 32 keys at a time; three scans of it: maximum, sum, probabilities.
 template <class T, class Observer>
 __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_softmax(KernelParams p, Observer log) {
@@ -81,17 +91,13 @@ __global__ void __maxnreg__(bound<Observer>(kNaiveRegisters)) three_pass_naive_s
   const T* const s = own_s.base + own_s.first();
   T* const weights = own_p.base + own_p.first();
   float row_max = -INFINITY, row_sum = 0;
-#pragma unroll 4
-  for (int key = lane; key < keys.end; key += kWarpSize) row_max = fmaxf(row_max, element(s + key));
+  for_each_key(keys.end, [&](int key) { row_max = fmaxf(row_max, element(s + key)); });
   row_max = over_warp(row_max, [](float a, float b) { return fmaxf(a, b); });
   const float base = finite_or_zero(row_max);
-#pragma unroll 4
-  for (int key = lane; key < keys.end; key += kWarpSize) row_sum += exp_of(element(s + key) - base);
+  for_each_key(keys.end, [&](int key) { row_sum += exp_of(element(s + key) - base); });
   row_sum = over_warp(row_sum, [](float a, float b) { return a + b; });
   const float inverse = row_sum > 0 ? 1 / row_sum : 0;  // a row that sees no key: P = 0, LSE = -inf
-#pragma unroll 4
-  for (int key = lane; key < keys.end; key += kWarpSize)
-    store_element(weights + key, exp_of(element(s + key) - base) * inverse);
+  for_each_key(keys.end, [&](int key) { store_element(weights + key, exp_of(element(s + key) - base) * inverse); });
   const GlobalTile<float> lse = at.lse({row, row + 1});
   if (lane == 0) store_element(lse.base + lse.first(), row_sum > 0 ? row_max + logf(row_sum) : -INFINITY);
 }

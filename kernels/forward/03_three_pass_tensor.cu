@@ -6,7 +6,7 @@
 // costs when its products are fast. They then take less time than S and P take to travel, so this rung shows best what
 // tiling saves. Pass 2 is rung 02's.
 //
-// What it still leaves undone: pass 2 takes one row at a time with the whole CTA, and the products stop for each barrier.
+// What it still leaves undone: the products stop for each barrier.
 #include "kernels/common/mma.cuh"
 #include "kernels/common/row_softmax.cuh"
 #include "kernels/forward/rungs.h"

@@ -5,6 +5,7 @@
 
 namespace flashscope {
 
+constexpr int kDriftRounds = 8;
 constexpr int kPartBits = 12;  // fixed point, for shares up to 2^50 picoseconds
 
 CoreTimes::Kind::Kind(const TileOp& of, const Schedule& schedule)
@@ -25,7 +26,9 @@ CoreTimes::CoreTimes(const Schedule& schedule, const Machine& machine)
 void CoreTimes::start_kernel(int kernel, int ctas_per_sm) {
   m_kernel = kernel;
   m_ctas_per_sm = ctas_per_sm;
-  m_warps = (m_schedule.kernels()[static_cast<std::size_t>(kernel)].resources.threads + kWarpSize - 1) / kWarpSize;
+  const KernelLaunch& launch = m_schedule.kernels()[static_cast<std::size_t>(kernel)];
+  m_warps = (launch.resources.threads - launch.loading_threads + kWarpSize - 1) / kWarpSize;
+  m_warpgroups_drift = launch.matrix_unit == MatrixUnit::wgmma;
   m_kinds.clear();
   m_work.clear();
   m_times.clear();
@@ -77,6 +80,7 @@ const CoreTimes::Mix& CoreTimes::mix_of(std::vector<int> kinds) {
     if (wait > 0) sequence.then({.clocks = static_cast<int>(wait / m_clock.cost(1))});
     mix->times.push_back(m_times[k]);
   }
+  if (m_warpgroups_drift) let_drift(sequence, *mix);
   for (int ctas = 2; ctas <= m_ctas_per_sm; ++ctas) {
     const std::size_t c = static_cast<std::size_t>(ctas - 1);
     Picoseconds sum = 0;
@@ -89,6 +93,29 @@ const CoreTimes::Mix& CoreTimes::mix_of(std::vector<int> kinds) {
   mix->kinds = std::move(kinds);
   m_mixes.push_back(std::move(mix));
   return *m_mixes.back();
+}
+
+/// Warpgroups that go on on their own come to be at different operations: one's products run under another's
+/// exponentials. The sequence is simulated several times over, without a meeting; products keep the time that the tensor
+/// cores need, and the other operations share what is left of the whole.
+void CoreTimes::let_drift(const WarpWork& sequence, Mix& mix) const {
+  WarpWork several;
+  for (int round = 0; round < kDriftRounds; ++round) several.then(sequence);
+  for (int ctas = 1; ctas <= m_ctas_per_sm; ++ctas) {
+    const auto time_at = [ctas](CoreTime& time) -> Picoseconds& {
+      return time.share[static_cast<std::size_t>(ctas - 1)];
+    };
+    Picoseconds products = 0, others = 0;
+    for (CoreTime& time : mix.times) (time.reason == Reason::tensor ? products : others) += time_at(time);
+    const Picoseconds whole = together(several, ctas) / ctas / kDriftRounds, left = std::max<Picoseconds>(0, whole - products);
+    if (others == 0 || left >= others) continue;
+    const std::int64_t part = (left << kPartBits) / others;
+    for (CoreTime& time : mix.times)
+      if (time.reason != Reason::tensor) {
+        time_at(time) = (time_at(time) * part) >> kPartBits;
+        if (ctas == 1) time.alone = time.share.front();
+      }
+  }
 }
 
 Picoseconds CoreTimes::together(const WarpWork& work, int ctas) const {

@@ -48,6 +48,7 @@ class CoreTimes {
 
   int kind_of(const TileOp& op);
   const Mix& mix_of(std::vector<int> kinds);
+  void let_drift(const WarpWork& sequence, Mix& mix) const;
   CoreTime time_of(const WarpWork& work) const;
   Picoseconds together(const WarpWork& work, int ctas) const;
 
@@ -56,6 +57,7 @@ class CoreTimes {
   Rate m_clock;
   Picoseconds m_global_latency, m_barrier;
   int m_kernel = 0, m_warps = 0, m_ctas_per_sm = 0;
+  bool m_warpgroups_drift = false;
   CoreTime m_prologue;
   std::vector<Kind> m_kinds;
   std::vector<WarpWork> m_work;  // of each kind

@@ -94,6 +94,7 @@ Step CtaWorks::prepared(const TileOp& op, const Repeat& repeat, int repetitions,
   step.tensor = op.tensor;
   step.reason = core.reason;
   step.pending = op.pending;
+  step.is_scores = op.op == Op::scores;
   step.alone = core.alone;
   step.share = core.share.data();
   step.round_trips = core.round_trips;

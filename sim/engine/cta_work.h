@@ -31,6 +31,7 @@ struct Step {
   int pending = 0;
   int tiles = 1;     // how often it is performed
   int barriers = 0;  // that follow it at once
+  bool is_scores = false;
   Picoseconds alone = 0;               // on the SM, see CoreTime
   const Picoseconds* share = nullptr;  // by resident CTAs, see CoreTime
   std::int64_t round_trips = 1;

@@ -31,9 +31,9 @@ Start start_from_name(const std::string& name) {
 
 namespace {
 
-/// Slices of an L2 partition: with 32, a buffer that all SMs read over and over falls out between 93 % and 113 % of
-/// the capacity, as flashscope_l2_probe saw on an H200.
-constexpr int kL2Slices = 32;
+/// Slices of an L2 partition and how much their sizes differ: with these, a second scan of a buffer starts to miss at
+/// 80 % of the capacity and misses all at 130 %, as flashscope_l2_probe saw on an H200 (docs/deviations.md).
+constexpr int kL2Slices = 32, kL2SpreadPermille = 173;
 
 /// Fetching a kernel's code for the first time on an SM: line after line from memory, some lines ahead.
 constexpr int kInstructionBytes = 16, kCodeLineBytes = 128;
@@ -58,6 +58,9 @@ struct Resident {
   PlacedWork placed;
   std::int64_t cta = 0;
   Picoseconds began = 0;
+  // A persistent CTA: the loads that a tile begins with start when the last scores of the tile before have been computed.
+  Picoseconds last_scores = 0, loads_from = 0;
+  bool begins = true;  // nothing but loads so far
   int sm = 0, slot = 0;
   std::vector<Arrival> under_way;  // of loads that it started, in their order
 
@@ -77,9 +80,10 @@ struct Resident {
 
 struct Sm {
   Server port, core;
-  int ctas = 0;                        // resident now
-  std::vector<Picoseconds> goes_on;    // when each slot's resident does; kNever: the slot is empty
-  std::vector<Resident> residents;     // by slot
+  int partition = 0;                 // of L2
+  int ctas = 0;                      // resident now
+  std::vector<Picoseconds> goes_on;  // when each slot's resident does; kNever: the slot is empty
+  std::vector<Resident> residents;   // by slot
 };
 
 class Run {
@@ -94,7 +98,6 @@ class Run {
         m_blocks(schedule, grain.score_tiles),
         m_core_times(schedule, machine),
         m_works(schedule, m_speeds, m_blocks, m_grain, m_core_times),
-        m_partitions(static_cast<int>(machine.l2_partitions.value)),
         m_l2(l2_of(machine)) {}
 
   /// One run; L2 keeps what it holds at the end for the next.
@@ -144,7 +147,7 @@ class Run {
                       std::to_string(static_cast<std::int64_t>(m_machine.smem_bytes_per_cta.value)) + " B and " +
                       std::to_string(static_cast<std::int64_t>(m_machine.max_threads_per_sm.value)) +
                       " threads; choose a smaller --br, --bc or --head-dim");
-    if (launch.matrix_unit == MatrixUnit::tensor && m_machine.mma_flops_per_clk.value == 0)
+    if (on_tensor_cores(launch.matrix_unit) && m_machine.mma_flops_per_clk.value == 0)
       throw Error(ErrorKind::unsupported, launch.name + ": " + m_machine.name +
                                               " has no tensor cores (mma_flops_per_clk is 0); choose a rung on FMA units");
     result.ctas_per_sm = fit.ctas_per_sm;
@@ -158,6 +161,7 @@ class Run {
 
     const int num_sms = static_cast<int>(m_machine.num_sms.value);
     m_sms.assign(static_cast<std::size_t>(num_sms), {});
+    for (int s = 0; s < num_sms; ++s) m_sms[static_cast<std::size_t>(s)].partition = l2_partition_of(s, m_machine);
     m_earliest = Earliest(num_sms);
     std::int64_t next_cta = 0;
     const std::int64_t ctas = ctas_of(k);
@@ -171,7 +175,7 @@ class Run {
         resident.sm = s;
         resident.slot = slot;
         ++sm.ctas;
-        sm.goes_on.push_back(place(sm, resident, next_cta++, start, code));
+        sm.goes_on.push_back(place(sm, resident, m_schedule.taken(k, next_cta++), start, m_speeds.cta_start + code));
       }
     for (Sm& sm : m_sms)
       if (!sm.residents.empty()) go_on_alone(sm);
@@ -187,7 +191,8 @@ class Run {
         result.end = std::max(result.end, now);
         report_progress();
         if (next_cta < ctas) {
-          sm.goes_on[slot] = place(sm, resident, next_cta++, now);
+          sm.goes_on[slot] =
+              place(sm, resident, m_schedule.taken(k, next_cta++), now, launch.persistent ? 0 : m_speeds.cta_start);
         } else {
           --sm.ctas;
           sm.goes_on[slot] = kNever;
@@ -199,17 +204,23 @@ class Run {
     return result.end;
   }
 
-  /// Starts CTA `cta` in the slot of a resident; `code` is how long it waits for instructions. Returns when it goes on.
-  Picoseconds place(Sm& sm, Resident& resident, std::int64_t cta, Picoseconds now, Picoseconds code = 0) {
+  /// Starts CTA `cta` in the slot of a resident, `delay` later; without a delay a persistent CTA takes it, which loaded
+  /// ahead. Returns when it goes on.
+  Picoseconds place(Sm& sm, Resident& resident, std::int64_t cta, Picoseconds now, Picoseconds delay) {
     resident.cta = cta;
     resident.placed = m_works.of(cta);
     resident.begin(0);
     resident.began = now;
     resident.under_way.clear();
-    const CoreTime& prologue = m_core_times.prologue();
-    const Picoseconds fetched = now + m_speeds.cta_start + code;
-    const Picoseconds share = prologue.share[static_cast<std::size_t>(sm.ctas - 1)];
-    const Picoseconds started = std::max(fetched + prologue.alone, sm.core.serve(fetched, share));
+    Picoseconds started = now;
+    if (delay > 0) {
+      const CoreTime& prologue = m_core_times.prologue();
+      const Picoseconds share = prologue.share[static_cast<std::size_t>(sm.ctas - 1)];
+      started = std::max(now + delay + prologue.alone, sm.core.serve(now + delay, share));
+    }
+    resident.loads_from = delay > 0 ? started : resident.last_scores;
+    resident.last_scores = started;
+    resident.begins = true;
     record(resident, TileOp{}, {now, started}, Reason::launch, 0);
     return started;
   }
@@ -258,6 +269,8 @@ class Run {
       case Step::Kind::barrier: latest(now + m_speeds.barrier * step.tiles, Reason::barrier, end, reason); break;
       case Step::Kind::wait: wait(resident, step, end, reason); break;
     }
+    resident.begins = resident.begins && step.kind == Step::Kind::start && step.barriers == 0;
+    if (step.is_scores) resident.last_scores = end;
     m_result->reasons[static_cast<std::size_t>(reason)] += end - now;
     if (m_options->trace)
       emit(resident, operation_of(resident), {now, end}, reason, hbm_bytes, arrival);
@@ -299,25 +312,29 @@ class Run {
     std::int64_t first = -1;
     int size = 0, partition = 0;
     std::int64_t insertions = 0;  // of L2 when it had been read
-    bool operator==(const Region&) const = default;
+    std::int64_t bytes = 0;       // of the region
+    bool is_at(const Region& other) const {
+      return first == other.first && size == other.size && partition == other.partition && insertions == other.insertions;
+    }
   };
   static constexpr std::size_t kRemembered = 1024;
-  Region region_now(const Resident& resident, const Step& step) const {
-    return {step.blocks.first + shift_of(resident, step), step.blocks.size(), resident.sm % m_partitions,
-            m_l2.insertions()};
+  Region region_now(const Sm& sm, const Resident& resident, const Step& step) const {
+    return {step.blocks.first + shift_of(resident, step), step.blocks.size(), sm.partition, m_l2.insertions()};
   }
   Region& remembered(const Region& region) {
-    const std::uint64_t name = static_cast<std::uint64_t>(region.first * m_partitions + region.partition);
+    const std::uint64_t name = static_cast<std::uint64_t>(region.first * 2 + region.partition);
     return m_remembered[name * 0x9E3779B97F4A7C15ull >> 54];  // the high bits are spread evenly
   }
-  bool is_still_there(const Resident& resident, const Step& step) {
-    if (step.tiles == 1) return false;
-    const Region region = region_now(resident, step);
-    return remembered(region) == region;
+  /// Its bytes; 0 if it may be gone.
+  std::int64_t bytes_still_there(const Sm& sm, const Resident& resident, const Step& step) {
+    if (step.tiles == 1) return 0;
+    const Region region = region_now(sm, resident, step), &found = remembered(region);
+    return found.is_at(region) ? found.bytes : 0;
   }
-  void remember(const Resident& resident, const Step& step) {
+  void remember(const Sm& sm, const Resident& resident, const Step& step, std::int64_t bytes) {
     if (step.tiles == 1) return;
-    const Region region = region_now(resident, step);
+    Region region = region_now(sm, resident, step);
+    region.bytes = bytes;
     remembered(region) = region;
   }
 
@@ -325,19 +342,21 @@ class Run {
   Fetch fetch(Sm& sm, const Resident& resident, const Step& step, Picoseconds now) {
     std::int64_t miss = 0, evicted = 0;
     bool far = false;
-    if (!is_still_there(resident, step)) {
+    std::int64_t hit = bytes_still_there(sm, resident, step);
+    if (hit == 0) {
       for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
-        const L2Cache::Access access = m_l2.read_part(block, part_of(step, bytes), bytes, resident.sm % m_partitions);
+        const L2Cache::Access access = m_l2.read_part(block, part_of(step, bytes), bytes, sm.partition);
+        hit += access.hit_bytes;
         miss += access.miss_bytes;
         far = far || access.far;
         evicted += access.write_bytes;
         count_evictions();
       });
-      remember(resident, step);
+      remember(sm, resident, step, hit + miss);
     }
     m_result->hbm.read += miss;
     m_result->tensors[static_cast<std::size_t>(step.tensor)].read += miss;
-    m_result->l2_read_hit_bytes += std::max<std::int64_t>(0, step.bytes - miss);
+    m_result->l2_read_hit_bytes += hit;
     if (evicted > 0) m_hbm.serve(now, m_speeds.hbm_write.cost(evicted));
     // The lines of a tile lie everywhere: the tile is there when the farthest of them is.
     Fetch fetched;
@@ -368,7 +387,7 @@ class Run {
   /// The CTA goes on when its warps have issued the copies.
   std::int64_t start(Sm& sm, Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason,
                      Picoseconds& arrival) {
-    const Fetch fetched = fetch(sm, resident, step, now);
+    const Fetch fetched = fetch(sm, resident, step, resident.begins ? resident.loads_from : now);
     latest(on_core(sm, step, now), step.reason, end, reason);
     Arrival last{std::max(fetched.there, end), fetched.reason};
     if (!resident.under_way.empty() && resident.under_way.back().at > last.at) last = resident.under_way.back();
@@ -387,7 +406,7 @@ class Run {
   void store(Sm& sm, const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
     std::int64_t evicted = 0, filled = 0;
     for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
-      const L2Cache::Access access = m_l2.write_part(block, part_of(step, bytes), bytes, step.fill_bytes);
+      const L2Cache::Access access = m_l2.write_part(block, part_of(step, bytes), bytes, sm.partition, step.fill_bytes);
       evicted += access.write_bytes;
       filled += access.miss_bytes;
       count_evictions();
@@ -444,7 +463,6 @@ class Run {
   const BlockMap m_blocks;
   CoreTimes m_core_times;
   CtaWorks m_works;
-  const int m_partitions;
   L2Cache m_l2;
   std::vector<Region> m_remembered = std::vector<Region>(kRemembered);
   Server m_l2_link, m_hbm;
@@ -460,7 +478,11 @@ class Run {
 
 L2Cache l2_of(const Machine& machine) {
   return L2Cache(static_cast<std::int64_t>(machine.l2_bytes.value), static_cast<int>(machine.l2_partitions.value),
-                 kL2Slices);
+                 kL2Slices, kL2SpreadPermille);
+}
+
+int l2_partition_of(int sm, const Machine& machine) {
+  return sm * static_cast<int>(machine.l2_partitions.value) / static_cast<int>(machine.num_sms.value);
 }
 
 Picoseconds roofline_bound(const KernelCount& c, MatrixUnit unit, std::int64_t hbm_read_bytes, const Machine& m) {
@@ -468,7 +490,7 @@ Picoseconds roofline_bound(const KernelCount& c, MatrixUnit unit, std::int64_t h
   const Quantity& fast = m.tensor_fp8_flops_per_clk.value > m.tensor_fp16_flops_per_clk.value
                              ? m.tensor_fp8_flops_per_clk
                              : m.tensor_fp16_flops_per_clk;
-  const Quantity& products = unit == MatrixUnit::tensor ? fast : m.fma_flops_per_clk;
+  const Quantity& products = on_tensor_cores(unit) ? fast : m.fma_flops_per_clk;
   const Speeds speeds(m);
   const std::int64_t sms = static_cast<std::int64_t>(m.num_sms.value);
   const std::int64_t wire = c.sm.sector_read + c.sm.sector_write;

@@ -76,6 +76,9 @@ Occupancy occupancy(const CtaResources& resources, const Machine& machine);
 
 /// The machine's L2 (l2.h), empty.
 L2Cache l2_of(const Machine& machine);
+/// The partition of L2 that an SM asks. SMs are numbered in the order in which the CTAs of a grid start on them. On an H200
+/// that is GPC after GPC (flashscope_l2_probe), and a GPC belongs to one partition: neighbours share theirs.
+int l2_partition_of(int sm, const Machine& machine);
 
 /// Least time that the machine's rates allow for the counted work: the roofline. No run is faster.
 Picoseconds roofline_bound(const KernelCount& count, MatrixUnit unit, std::int64_t hbm_read_bytes,

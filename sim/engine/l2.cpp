@@ -19,11 +19,15 @@ constexpr std::size_t kLeastRoom = 64;
 
 }  // namespace
 
-L2Cache::L2Cache(std::int64_t capacity, int partitions, int slices)
+L2Cache::L2Cache(std::int64_t capacity, int partitions, int slices, int spread_permille)
     : m_num(partitions),
       m_slices_each(slices),
-      m_capacity(capacity / partitions / slices),
       m_slices(static_cast<std::size_t>(partitions * slices)) {
+  const std::int64_t mean = capacity / partitions / slices;
+  for (std::size_t n = 0; n < m_slices.size(); ++n) {
+    const std::int64_t place = 2 * (static_cast<std::int64_t>(n) % slices) + 1 - slices;  // evenly in (-slices, slices)
+    m_slices[n].capacity = mean + mean * place / slices * spread_permille / 1000;
+  }
   clear();
 }
 
@@ -52,19 +56,20 @@ L2Cache::Access L2Cache::read_part(std::int64_t block, std::int64_t part, std::i
   return access;
 }
 
-L2Cache::Access L2Cache::write_part(std::int64_t block, std::int64_t part, std::int64_t whole,
+L2Cache::Access L2Cache::write_part(std::int64_t block, std::int64_t part, std::int64_t whole, int partition,
                                     std::int64_t fill_bytes) {
   Access access;
   m_evictions.clear();
   const std::int32_t first = m_open = open(block);
-  for (int half = 0; half < m_num; ++half) {  // at home; a copy in the other half is brought up to date where it lies
-    const std::int32_t home = first + half * 2 + half;
-    const std::int64_t all = half_bytes(whole, half);
+  for (int half = 0; half < m_num; ++half) {
+    const std::int64_t bytes = half_bytes(part, half), all = half_bytes(whole, half);
+    const std::int32_t copy = first + half * 2 + partition, home = first + half * 2 + half;
     if (!touch(home, all)) {
       access.miss_bytes += half_bytes(fill_bytes, half);
-      take_in(home, half_bytes(part, half), all, access);
+      take_in(home, bytes, all, access);
     }
     make_dirty(home, access);
+    if (half != partition && !touch(copy, all)) take_in(copy, bytes, all, access);
   }
   m_open = -1;
   close(first);
@@ -91,7 +96,7 @@ bool L2Cache::holds(std::int64_t block) const {
 }
 
 void L2Cache::clear() {
-  for (Slice& slice : m_slices) slice = {};
+  for (Slice& slice : m_slices) slice.used = slice.written = {};
   m_blocks.clear();
   m_free.clear();
   m_table.assign(std::size_t{1} << kTableBits, {});
@@ -130,10 +135,12 @@ std::int32_t L2Cache::open(std::int64_t block) {
   Block& held = m_blocks[static_cast<std::size_t>(number)];
   held = {};
   held.block = block;
-  for (int half = 0; half < m_num; ++half) {  // the same slice in every partition
-    const std::uint64_t hash = mixed(static_cast<std::uint64_t>(block * m_num + half)) >> 32;
-    held.slice[half] = static_cast<std::int16_t>(hash % static_cast<std::uint64_t>(m_slices_each));
-  }
+  for (int half = 0; half < m_num; ++half)
+    for (int partition = 0; partition < m_num; ++partition) {
+      const std::uint64_t hash = mixed(static_cast<std::uint64_t>((block * m_num + half) * m_num + partition)) >> 32;
+      held.slice[half * 2 + partition] = static_cast<std::int16_t>(
+          partition * m_slices_each + static_cast<int>(hash % static_cast<std::uint64_t>(m_slices_each)));
+    }
   m_table[slot] = {block, number};
   ++m_held;
   return number * 4;
@@ -175,7 +182,7 @@ void L2Cache::take_in(std::int32_t piece, std::int64_t part, std::int64_t whole,
   const bool is_new = used_place(piece) < 0;
   const std::int64_t bytes = is_new ? std::min(part, whole) : std::min(part, whole - bytes_of(piece));
   if (!is_new) put_newest(slice, &Slice::used, &L2Cache::used_place, piece);  // the last to make room
-  while (slice.used.bytes + bytes > m_capacity) {
+  while (slice.used.bytes + bytes > slice.capacity) {
     const std::int32_t victim = oldest(slice, &Slice::used, &L2Cache::used_place);
     if (victim < 0 || victim == piece) break;
     write_back(victim, access);
@@ -203,7 +210,7 @@ void L2Cache::make_dirty(std::int32_t piece, Access& access) {
     ++slice.written.count;
   }
   put_newest(slice, &Slice::written, &L2Cache::written_place, piece);
-  while (slice.written.bytes > m_capacity / 2) {
+  while (slice.written.bytes > slice.capacity / 2) {
     const std::int32_t first = oldest(slice, &Slice::written, &L2Cache::written_place);
     if (first == piece) break;
     write_back(first, access);

@@ -1,10 +1,10 @@
 // The L2 cache: whole tiles, least recently used first out, write-back.
 //
 // With two partitions (A100, H100, H200) half of each tile's bytes are at home in either half of the cache. An SM asks
-// its own half; bytes at home in the other half are copied into the asker's half, so that what all SMs read is held
-// twice and the capacity for it is half. At most half of a partition is dirty: beyond that the line that was written
-// longest ago is written back and stays, clean. Both were seen with flashscope_l2_probe on an H200
-// (docs/deviations.md).
+// its own half; bytes at home in the other half are copied into the asker's half, whether it reads or writes them, so that
+// what all SMs use is held twice and the capacity for it is half. At most half of a partition is dirty: beyond that the
+// line that was written longest ago is written back and stays, clean. All of it was seen with flashscope_l2_probe on an
+// H200 (docs/deviations.md).
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -25,20 +25,22 @@ class L2Cache {
     std::int64_t bytes;
   };
 
-  /// `capacity` in bytes, over all partitions (1 or 2). Each partition is `slices` caches of equal size, and an address
-  /// hash spreads the tiles over them: by chance some fill before others, which rounds the knee at the full capacity.
-  L2Cache(std::int64_t capacity, int partitions, int slices = 1);
+  /// `capacity` in bytes, over all partitions (1 or 2). Each partition is `slices` caches, and an address hash spreads the
+  /// tiles over them. Their sizes differ evenly by up to `spread_permille` either way: a real cache's sets fill one
+  /// before another, which rounds the knee at the full capacity.
+  L2Cache(std::int64_t capacity, int partitions, int slices = 1, int spread_permille = 0);
 
   /// An SM of `partition` reads or overwrites the whole block `block` of `bytes` bytes.
   Access read(std::int64_t block, std::int64_t bytes, int partition) { return read_part(block, bytes, bytes, partition); }
   /// `fill_bytes` of it must be fetched first when the block is not there (TileOp::fill_bytes).
-  Access write(std::int64_t block, std::int64_t bytes, std::int64_t fill_bytes = 0) {
-    return write_part(block, bytes, bytes, fill_bytes);
+  Access write(std::int64_t block, std::int64_t bytes, int partition, std::int64_t fill_bytes = 0) {
+    return write_part(block, bytes, bytes, partition, fill_bytes);
   }
   /// `part` bytes of a block of `whole`. Parts are taken to come one after the other, each once: a block that is there
   /// in part grows by the next, and one that is there as a whole has them all.
   Access read_part(std::int64_t block, std::int64_t part, std::int64_t whole, int partition);
-  Access write_part(std::int64_t block, std::int64_t part, std::int64_t whole, std::int64_t fill_bytes = 0);
+  Access write_part(std::int64_t block, std::int64_t part, std::int64_t whole, int partition,
+                    std::int64_t fill_bytes = 0);
 
   std::int64_t dirty_bytes() const;
   std::int64_t resident_bytes() const;
@@ -58,7 +60,7 @@ class L2Cache {
     std::int32_t bytes[4] = {};                      // of each piece
     std::int32_t used[4] = {-1, -1, -1, -1};         // of each piece: its place in its slice's order by use; -1: absent
     std::int32_t written[2] = {-1, -1};              // of each half at home: by write; -1: clean
-    std::int16_t slice[2] = {};                      // of each half, within a partition
+    std::int16_t slice[4] = {};                      // of each piece, of all
     bool is_absent() const { return used[0] < 0 && used[1] < 0 && used[2] < 0 && used[3] < 0; }
   };
   /// Pieces in the order of their last use (or write), oldest first. A piece that is used again is put at the end, and
@@ -72,13 +74,14 @@ class L2Cache {
   };
   struct Slice {  // of a partition
     Order used, written;
+    std::int64_t capacity = 0;
   };
 
   std::int64_t half_bytes(std::int64_t bytes, int half) const {
     return m_num == 1 ? bytes : half == 0 ? bytes - bytes / 2 : bytes / 2;
   }
   Slice& slice_of(std::int32_t piece) {
-    return m_slices[static_cast<std::size_t>((piece & 1) * m_slices_each + at(piece).slice[(piece & 3) >> 1])];
+    return m_slices[static_cast<std::size_t>(at(piece).slice[piece & 3])];
   }
   Block& at(std::int32_t piece) { return m_blocks[static_cast<std::size_t>(piece >> 2)]; }
   std::int32_t& used_place(std::int32_t piece) { return at(piece).used[piece & 3]; }
@@ -100,8 +103,7 @@ class L2Cache {
   void grow_table();
 
   int m_num;
-  int m_slices_each;        // slices of a partition
-  std::int64_t m_capacity;  // of one slice
+  int m_slices_each;  // slices of a partition
   std::vector<Slice> m_slices;
   std::vector<Block> m_blocks;
   std::vector<std::int32_t> m_free;  // of them

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <queue>
+#include <utility>
 #include <vector>
 
 #include "sim/schedule/walk.h"
@@ -21,8 +22,9 @@ std::vector<Stretch> unrolled(const WarpWork& work) {
     for (int left = phase.times; left > 0; left -= at_once)
       for (Stretch s : phase.stretches) {
         const int n = std::min(at_once, left);
-        for (int Stretch::*count : {&Stretch::instructions, &Stretch::clocks, &Stretch::fma, &Stretch::alu,
-                                    &Stretch::mufu, &Stretch::mma, &Stretch::bank_reads, &Stretch::wavefronts, &Stretch::waits})
+        for (int Stretch::*count :
+             {&Stretch::instructions, &Stretch::clocks, &Stretch::fma, &Stretch::alu, &Stretch::mufu, &Stretch::mma,
+              &Stretch::wgmma, &Stretch::bank_reads, &Stretch::wavefronts, &Stretch::waits})
           s.*count *= n;
         all.push_back(s);
       }
@@ -40,6 +42,7 @@ int clocks_per_instruction(int schedulers, double lanes_per_clock) {
 struct Warp {
   std::size_t next = 0;             // stretch
   std::array<Clocks, 2> need = {};  // when the results are there that its next stretch waits for, and the one after
+  Clocks deferred = 0;              // of the tensor cores, behind its next products
 };
 
 /// Ready warps, the earliest first; ties in the warps' order.
@@ -59,6 +62,7 @@ SmModel::SmModel(const Machine& m)
       m_bank_reads_per_clock(static_cast<int>(m.bank_reads_per_clk.value)),
       m_smem_bytes_per_clock(static_cast<int>(m.smem_bytes_per_clk.value)),
       m_mma_flops_per_clock(std::max<std::int64_t>(1, std::llround(m.mma_flops_per_clk.value))),
+      m_tensor_flops_per_clock(std::max<std::int64_t>(1, std::llround(m.tensor_fp16_flops_per_clk.value))),
       m_latency(std::llround(m.on_chip_latency_clk.value)) {}
 
 Clocks SmModel::service(const Stretch& s) const {
@@ -69,6 +73,10 @@ Clocks SmModel::service(const Stretch& s) const {
 /// A scheduler has its share of the SM's tensor cores.
 Clocks SmModel::mma_clocks(const Stretch& s) const {
   return Clocks{s.mma} * kMmaFlops * m_schedulers / m_mma_flops_per_clock;
+}
+
+Clocks SmModel::wgmma_clocks(const Stretch& s) const {
+  return Clocks{s.wgmma} * kMmaFlops * m_schedulers / m_tensor_flops_per_clock;
 }
 
 Clocks SmModel::wavefront_clocks(const Stretch& s, int sharers) const {
@@ -82,7 +90,7 @@ SmModel::Unit SmModel::busiest(const WarpWork& work) const {
       arithmetic += phase.times * std::max({Clocks{s.instructions}, Clocks{s.fma} * m_fma_clocks,
                                             Clocks{s.alu} * m_alu_clocks, Clocks{s.bank_reads}});
       special += phase.times * Clocks{s.mufu} * m_mufu_clocks;
-      tensor += phase.times * mma_clocks(s);
+      tensor += phase.times * (mma_clocks(s) + wgmma_clocks(s));
       shared += phase.times * wavefront_clocks(s, m_schedulers);
     }
   return tensor > std::max({arithmetic, shared, special}) ? Unit::tensor
@@ -100,12 +108,13 @@ Clocks SmModel::clocks(const WarpWork& work, int warps_per_cta, int ctas) const 
   std::vector<Warp> all(static_cast<std::size_t>(warps));
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> queue;
   for (int w = 0; w < warps; ++w) queue.push({0, w});
-  Clocks scheduler_free = 0, pipe_free = 0, last = 0;
+  Clocks scheduler_free = 0, pipe_free = 0, tensor_free = 0, last = 0;
   while (!queue.empty()) {
     const Ready ready = queue.top();
     queue.pop();
     Warp& warp = all[static_cast<std::size_t>(ready.warp)];
     if (warp.next == stretches.size()) {
+      if (warp.deferred > 0) tensor_free = std::max(tensor_free, ready.at) + warp.deferred;
       last = std::max(last, ready.at);
       continue;
     }
@@ -121,11 +130,18 @@ Clocks SmModel::clocks(const WarpWork& work, int warps_per_cta, int ctas) const 
         need = std::max(need, pipe_free + m_latency);
       }
     }
+    if (s.defers) {
+      warp.deferred += wgmma_clocks(s);
+    } else if (s.wgmma > 0) {  // the tensor cores take products in the order of their issue
+      tensor_free = std::max(tensor_free, start) + wgmma_clocks(s);
+      done = std::max(done, tensor_free);
+      tensor_free += std::exchange(warp.deferred, 0);
+    }
     const Clocks next = std::max(done, warp.need[0]);
     warp.need = {warp.need[1], 0};
     queue.push({next, ready.warp});
   }
-  return std::max({last, scheduler_free, pipe_free});
+  return std::max({last, scheduler_free, pipe_free, tensor_free});
 }
 
 }  // namespace flashscope

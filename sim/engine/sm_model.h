@@ -30,12 +30,13 @@ class SmModel {
   Clocks service(const Stretch& stretch) const;  // of the scheduler's busiest unit
   Clocks wavefront_clocks(const Stretch& stretch, int sharers) const;
   Clocks mma_clocks(const Stretch& stretch) const;
+  Clocks wgmma_clocks(const Stretch& stretch) const;
 
   int m_schedulers;
   int m_fma_clocks, m_alu_clocks, m_mufu_clocks;  // of a scheduler's units, per warp instruction
   int m_bank_reads_per_clock;
   int m_smem_bytes_per_clock;
-  std::int64_t m_mma_flops_per_clock;  // of the SM
+  std::int64_t m_mma_flops_per_clock, m_tensor_flops_per_clock;  // of the SM: by mma.sync, by wgmma
   Clocks m_latency;
 };
 

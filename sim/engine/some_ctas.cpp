@@ -26,10 +26,10 @@ Line line_of(const Schedule& schedule, int k, const KernelCount& counted, const 
   const std::int64_t bytes_each =
       std::max<std::int64_t>(1, (counted.sm.read + counted.sm.write) / std::max<std::int64_t>(1, all));
   const std::int64_t turnover = kTurnovers * static_cast<std::int64_t>(machine.l2_bytes.value) / bytes_each;
-  const std::int64_t small = rounded_up(std::max(slots, turnover), row);
-  // Both runs end at the same place in a wave, and in a row.
+  // Both runs end at the same place in a wave as the whole does, and in a row as each other.
+  const std::int64_t small = all % slots + rounded_up(std::max(slots, turnover), slots);
   const std::int64_t both = std::lcm(row, slots);
-  const std::int64_t large = small + (both <= kMostWaves * slots ? both : rounded_up(slots, row));
+  const std::int64_t large = small + (both <= kMostWaves * slots ? both : rounded_up(row, slots));
   if (large >= all) return {all, all, all};
   return {small, large, all};
 }

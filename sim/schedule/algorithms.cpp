@@ -2,6 +2,8 @@
 
 #include "sim/error.h"
 #include "sim/schedule/decode_rung.h"
+#include "sim/schedule/flash_v3.h"
+#include "sim/schedule/tensor_backward.h"
 #include "sim/schedule/tensor_rungs.h"
 
 namespace flashscope {
@@ -35,6 +37,11 @@ TileShape fma_backward_tile(const AttentionProblem& p) {
   return p.head_dim <= 64 ? TileShape{64, 64, 1} : p.head_dim <= 128 ? TileShape{32, 64, 1} : TileShape{32, 32, 1};
 }
 
+TileShape tensor_backward_tile(const AttentionProblem& p) {
+  const int side = mma_backward_block(fma_width(p.head_dim));
+  return {side, side, kMmaBackwardStages};
+}
+
 /// The list. Add a line here.
 const std::vector<Algorithm>& all_algorithms() {
   static const std::vector<Algorithm> list = {
@@ -50,6 +57,8 @@ const std::vector<Algorithm>& all_algorithms() {
        make_flash_v2},
       {"flash_v2_tensor", Pass::forward, "06", "the same on tensor cores, loads under way while it computes",
        flash_v2_tensor_tile, make_flash_v2_tensor},
+      {"flash_v3", Pass::forward, "07", "Hopper: TMA, wgmma, warps that load and warps that compute (FlashAttention-3)",
+       flash_v3_tile, make_flash_v3},
       {"split_kv", Pass::forward, "decode", "decode: few rows, K/V split over CTAs, results combined (Flash-Decoding)",
        decode_tile, make_split_kv},
       {"three_pass", Pass::backward, "", "P as the forward pass stored it; dP and dS go through HBM", fma_backward_tile,
@@ -58,6 +67,8 @@ const std::vector<Algorithm>& all_algorithms() {
        fma_backward_tile, make_flash_v1_backward},
       {"flash_v2", Pass::backward, "05", "S and P recomputed, twice: a kernel for dK and dV, one for dQ",
        fma_backward_tile, make_flash_v2_backward},
+      {"flash_v2_tensor", Pass::backward, "06", "the same on tensor cores, loads under way while it computes",
+       tensor_backward_tile, make_flash_v2_tensor_backward},
   };
   return list;
 }
@@ -105,6 +116,9 @@ std::unique_ptr<Schedule> make_schedule(const std::string& name, const Attention
   check("--stages", tile.stages, 8);
   if (tile.splits == 0 || name != "split_kv") tile.splits = 1;
   check("--splits", tile.splits, kMaxSplits);
+  if (tile.whole_tiles && !(problem.pass == Pass::forward && (name == "flash_v2" || name == "flash_v2_tensor")))
+    throw Error(ErrorKind::unsupported,
+                "--whole-tiles: described for the forward pass of flash_v2 and flash_v2_tensor only");
   return algorithm.make(problem, tile);
 }
 

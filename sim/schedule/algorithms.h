@@ -40,9 +40,11 @@ std::unique_ptr<Schedule> make_three_pass_tensor(const AttentionProblem&, TileSh
 std::unique_ptr<Schedule> make_flash_v1(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v2(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v2_tensor(const AttentionProblem&, TileShape);
+std::unique_ptr<Schedule> make_flash_v3(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_split_kv(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_three_pass_backward(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v1_backward(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v2_backward(const AttentionProblem&, TileShape);
+std::unique_ptr<Schedule> make_flash_v2_tensor_backward(const AttentionProblem&, TileShape);
 
 }  // namespace flashscope

@@ -62,11 +62,16 @@ class FlashV2 final : public Schedule {
 ClosedForm flash_v2_closed_form(const AttentionProblem& p, const TileShape& tile) {
   const std::int64_t row_bytes = std::int64_t{p.head_dim} * element_bytes(p.dtype);
   const std::int64_t q_bytes = row_bytes * p.seqlen_q;
-  std::int64_t keys = 0;  // streamed past all query tiles of a head
-  for (int i = 0; i < num_tiles(p.seqlen_q, tile.br); ++i) keys += visited_keys(p, tile, i);
-  const std::int64_t read = (q_bytes + 2 * keys * row_bytes) * p.num_heads();
+  std::int64_t keys = 0, moved_keys = 0;  // streamed past all query tiles of a head; with what whole tiles add
+  for (int i = 0; i < num_tiles(p.seqlen_q, tile.br); ++i) {
+    const std::int64_t visited = visited_keys(p, tile, i);
+    keys += visited;
+    moved_keys += tile.whole_tiles ? (visited + tile.bc - 1) / tile.bc * tile.bc : visited;  // one tile at most is short
+  }
+  const std::int64_t moved_rows = tile.whole_tiles ? std::int64_t{num_tiles(p.seqlen_q, tile.br)} * tile.br : p.seqlen_q;
   const std::int64_t lse = 4 * std::int64_t{p.seqlen_q} * p.num_heads();
-  return {read, q_bytes * p.num_heads() + lse, read + q_bytes * p.num_heads()};
+  return {(moved_rows + 2 * moved_keys) * row_bytes * p.num_heads(), q_bytes * p.num_heads() + lse,
+          (2 * q_bytes + 2 * keys * row_bytes) * p.num_heads()};
 }
 
 std::unique_ptr<Schedule> make_flash_v2(const AttentionProblem& problem, TileShape tile) {

@@ -4,8 +4,9 @@
 // whatever order they come. Here a second kernel, with Q outside, owns dQ: it runs S and dP once more (seven products
 // instead of five) and saves the atomic traffic. D = rowsum(dO ∘ O) comes first, in a kernel of its own.
 #include "sim/schedule/algorithms.h"
-#include "sim/schedule/fma_backward.h"
 #include "sim/schedule/closed_forms.h"
+#include "sim/schedule/flash_v2.h"
+#include "sim/schedule/fma_backward.h"
 #include "sim/schedule/fma_work.h"
 
 namespace flashscope {
@@ -33,21 +34,7 @@ class FlashV2Backward final : public Schedule {
     };
   }
 
-  ClosedForm closed_form() const override {
-    const AttentionProblem& p = problem();
-    const std::int64_t row_bytes = std::int64_t{p.head_dim} * element_bytes(p.dtype);
-    const std::int64_t q = row_bytes * p.seqlen_q * p.num_heads();     // Q, O, dO or dQ
-    const std::int64_t k = row_bytes * p.seqlen_k * p.num_kv_heads();  // dK or dV
-    const std::int64_t statistic = 4 * std::int64_t{p.seqlen_q} * p.num_heads();
-    const KeyOuterWalk keys_outside = key_outer_walk(p, tile());
-    const std::int64_t key_kernel_read = 2 * keys_outside.keys * row_bytes * p.num_kv_heads() +
-                                         keys_outside.visits * (2 * row_bytes + 8) * p.num_heads();
-    std::int64_t streamed = 0;  // keys past all query tiles of a head
-    for (int i = 0; i < num_tiles(p.seqlen_q, tile().br); ++i) streamed += visited_keys(p, tile(), i);
-    const std::int64_t query_kernel_read = 2 * q + 2 * statistic + 2 * streamed * row_bytes * p.num_heads();
-    const std::int64_t row_dot_read = 2 * q;
-    return {row_dot_read + key_kernel_read + query_kernel_read, statistic + 2 * k + q, algorithm_4_bytes(p, tile())};
-  }
+  ClosedForm closed_form() const override { return flash_v2_backward_closed_form(problem(), tile()); }
 
   WarpWork warp_work(int kernel, const TileOp& op) const override {
     const ThreadTile scores = fma_thread_tile(tile().br, tile().bc);
@@ -148,6 +135,21 @@ class FlashV2Backward final : public Schedule {
 };
 
 }  // namespace
+
+ClosedForm flash_v2_backward_closed_form(const AttentionProblem& p, const TileShape& tile) {
+  const std::int64_t row_bytes = std::int64_t{p.head_dim} * element_bytes(p.dtype);
+  const std::int64_t q = row_bytes * p.seqlen_q * p.num_heads();     // Q, O, dO or dQ
+  const std::int64_t k = row_bytes * p.seqlen_k * p.num_kv_heads();  // dK or dV
+  const std::int64_t statistic = 4 * std::int64_t{p.seqlen_q} * p.num_heads();
+  const KeyOuterWalk keys_outside = key_outer_walk(p, tile);
+  const std::int64_t key_kernel_read = 2 * keys_outside.keys * row_bytes * p.num_kv_heads() +
+                                       keys_outside.visits * (2 * row_bytes + 8) * p.num_heads();
+  std::int64_t streamed = 0;  // keys past all query tiles of a head
+  for (int i = 0; i < num_tiles(p.seqlen_q, tile.br); ++i) streamed += visited_keys(p, tile, i);
+  const std::int64_t query_kernel_read = 2 * q + 2 * statistic + 2 * streamed * row_bytes * p.num_heads();
+  const std::int64_t row_dot_read = 2 * q;
+  return {row_dot_read + key_kernel_read + query_kernel_read, statistic + 2 * k + q, algorithm_4_bytes(p, tile)};
+}
 
 std::unique_ptr<Schedule> make_flash_v2_backward(const AttentionProblem& problem, TileShape tile) {
   return std::make_unique<FlashV2Backward>(problem, tile);

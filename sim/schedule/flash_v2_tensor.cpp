@@ -5,6 +5,7 @@
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/closed_forms.h"
 #include "sim/schedule/flash_v2.h"
+#include "sim/schedule/key_walk.h"
 #include "sim/schedule/mma_work.h"
 #include "sim/schedule/tensor_rungs.h"
 
@@ -37,16 +38,13 @@ class FlashV2Tensor final : public Schedule {
  protected:
   void cta(int, std::int64_t inner, CtaProgram& cta) const override {
     const int i = static_cast<int>(inner);
-    const SparseMask mask = problem().mask();
-    const Range visited = visited_tiles(mask, tile().br, tile().bc, i);
+    const KeyWalk keys(*this, i);
     cta.start(Tensor::Q, i, 0);
     cta.clear_state(i);
-    const int first = first_visited(i);
-    if (first >= 0) cta.start(Tensor::K, i, first);
-    // A tile also starts the next one's K: the last whole tile is not like those before it.
-    cta.for_each_key_tile(visited, but_the_last(whole_tiles(mask, tile().br, tile().bc, i)), [&](int j) {
-      if (!is_visited(problem(), tile(), i, j)) return;
-      const int next = next_visited(i, j);
+    if (keys.first() >= 0) cta.start(Tensor::K, i, keys.first());
+    cta.for_each_key_tile(keys.tiles(), keys.like(), [&](int j) {
+      if (!keys.visits(j)) return;
+      const int next = keys.next(j);
       cta.wait(i, j);
       cta.barrier(i, j);  // K has arrived for all, and the V before has been read
       cta.start(Tensor::V, i, j);
@@ -65,26 +63,6 @@ class FlashV2Tensor final : public Schedule {
     cta.barrier(i, 0);  // O is in shared memory, in the order of the copy
     cta.store(Tensor::O, i, 0);
     cta.store(Tensor::LSE, i, 0);
-  }
-
- private:
-  int first_visited(int i) const {
-    const Range tiles = visited_tiles(problem().mask(), tile().br, tile().bc, i);
-    return from(i, tile().backward_keys ? tiles.end - 1 : tiles.begin, tiles);
-  }
-  int next_visited(int i, int j) const {
-    return from(i, tile().backward_keys ? j - 1 : j + 1, visited_tiles(problem().mask(), tile().br, tile().bc, i));
-  }
-  /// The first visited tile from j on, in the order of the walk; -1: none.
-  int from(int i, int j, Range tiles) const {
-    const int step = tile().backward_keys ? -1 : 1;
-    for (; tiles.begin <= j && j < tiles.end; j += step)
-      if (is_visited(problem(), tile(), i, j)) return j;
-    return -1;
-  }
-  Range but_the_last(Range tiles) const {
-    if (tiles.begin == tiles.end) return tiles;
-    return tile().backward_keys ? Range{tiles.begin + 1, tiles.end} : Range{tiles.begin, tiles.end - 1};
   }
 };
 

@@ -15,8 +15,6 @@ inline constexpr int kFmaThreads = 128;
 inline constexpr int kFmaThreadRows = 8;
 inline constexpr int kFmaThreadCols = 16;
 
-inline constexpr int kSoftmaxThreads = 256;  // three_pass_softmax: one row at a time
-
 /// Heads come in four compiled widths; a narrower head_dim runs in the next one. Wider heads exist in the model only.
 inline constexpr int kFmaMaxHeadDim = 256;
 FLASHSCOPE_HD constexpr int fma_width(int head_dim) {
@@ -67,7 +65,7 @@ FLASHSCOPE_HD constexpr SmemLayout flash_v2_smem(int br, int bc, int width) {
 /// test on the GPU compares the occupancy that follows with the device's own.
 inline constexpr int kNaiveRegisters = 32;
 inline constexpr int kScoresRegisters = 96;
-inline constexpr int kSoftmaxRegisters = 40;
+inline constexpr int kSoftmaxRegisters = 80;
 FLASHSCOPE_HD constexpr int weighted_sum_registers(int width, bool is_bf16) {
   return width <= 64 ? 128 : width == 128 && is_bf16 ? 176 : 168;
 }

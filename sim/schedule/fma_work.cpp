@@ -214,17 +214,6 @@ WarpWork copy_out_work(const CopyShape& copy) {
 
 namespace {
 
-/// A sweep of a CTA over one row, of which the row may occupy only some warps: each warp is given its share.
-void sweep_row(WarpWork& work, Stretch s, int rows, const CopyShape& row) {
-  const int sweeps = vectors_per_thread(row), warps = std::max(1, row.threads / kWarpSize);
-  const int vectors = ceil_div(row.cols, std::max(1, row.vector));
-  const int busy = std::min(warps, ceil_div(vectors, kWarpSize));  // in the only sweep; in several, all are
-  for (int Stretch::*count :
-       {&Stretch::instructions, &Stretch::fma, &Stretch::alu, &Stretch::mufu, &Stretch::wavefronts})
-    s.*count = ceil_div(s.*count * busy, warps);
-  work.then(s, rows * sweeps);
-}
-
 /// n exponentials, each with the arithmetic around it.
 Stretch exponentials(int n) {
   return {.instructions = n * (kExpInstructions + 2),
@@ -235,53 +224,60 @@ Stretch exponentials(int n) {
           .waits = 1};
 }
 
+/// A warp's share of the rows of one operation of the softmax pass.
+struct WarpShare {
+  explicit WarpShare(const SoftmaxRows& r)
+      : vector(kVectorBytes / r.element_bytes), row_warps(softmax_warps(r.keys, r.element_bytes)) {
+    fits = row_warps > 0;
+    if (!fits) row_warps = kSoftmaxThreads / kWarpSize;
+    rows = ceil_div(r.rows, kSoftmaxThreads / kWarpSize / row_warps);
+    vectors = ceil_div(score_pitch(r.keys, r.element_bytes), vector * kWarpSize * row_warps);
+  }
+  int vector, row_warps;     // elements; warps of a row
+  int rows = 0, vectors = 0;  // its rows, one after the other, and of each so many vectors a lane
+  bool fits = false;
+};
+
 }  // namespace
 
-WarpWork softmax_read_work(int rows, const CopyShape& row, bool row_fits) {
-  const int v = row.vector;
-  WarpWork work;
-  work.round_trips = rows * vectors_per_thread(row);
-  // A row that fits goes to shared memory, element by element, lanes a vector apart.
-  sweep_row(work,
-            {.instructions = 22 + 2 * v + (row_fits ? v : 0),
-             .clocks = 50 + 4 * v,
-             .fma = 4,
-             .alu = 10 + 2 * v,
-             .wavefronts = row_fits ? v * v : 0},
-            rows, row);
-  return work;
+WarpWork softmax_read_work(const SoftmaxRows& rows) {
+  const WarpShare share(rows);
+  WarpWork work;  // a row that fits is asked for all at once
+  work.round_trips = share.rows * (share.fits ? 1 : share.vectors);
+  work.then({.instructions = 40, .clocks = 90, .alu = 25}, share.rows);
+  return work.then({.instructions = 8, .clocks = 16, .alu = 5}, share.rows * share.vectors);
 }
 
-WarpWork softmax_rows_work(int rows, const CopyShape& row, bool row_fits) {
-  const int v = row.vector;
+WarpWork softmax_rows_work(const SoftmaxRows& rows) {
+  const WarpShare share(rows);
+  const int v = share.vector;
   WarpWork work;
-  for (int reduction = 0; reduction < 2; ++reduction) {  // maximum, sum: over a warp, over the CTA between two barriers
-    work.then({.instructions = 10, .clocks = 30, .alu = 5, .wavefronts = 5, .waits = 5}, rows);
-    work.then({.instructions = 24, .clocks = 90, .alu = 12, .wavefronts = 3, .waits = 3}, rows);
+  work.then({.instructions = 2 * v, .clocks = 4 * v, .alu = 2 * v}, share.rows * share.vectors);  // widened; maximum
+  work.then(exponentials(share.fits ? v : v + 1), share.rows * share.vectors);  // a long row rescales its sum
+  for (int reduction = 0; reduction < 2; ++reduction) {                         // over the warp; over the warps of a row
+    work.then({.instructions = 10, .clocks = 30, .alu = 5, .wavefronts = 5, .waits = 5}, share.rows);
+    if (share.row_warps > 1)
+      work.then({.instructions = 8 + 2 * share.row_warps,
+                 .clocks = 60 + 4 * share.row_warps,
+                 .alu = share.row_warps,
+                 .wavefronts = 1 + share.row_warps,
+                 .waits = 2},
+                share.rows);
   }
-  Stretch exps = exponentials(row_fits ? v : v + 1);  // a row that does not fit rescales its sum
-  if (row_fits) {                                     // read and written in place
-    exps.instructions += 2 * v;
-    exps.wavefronts = 2 * v * v;
-    exps.waits = 2;
-  }
-  sweep_row(work, exps, rows, row);
-  return work.then({.instructions = 100, .clocks = 250, .fma = 30, .alu = 30, .mufu = 2, .wavefronts = 3, .waits = 2},
-                   rows);
+  return work.then({.instructions = 60, .clocks = 150, .fma = 20, .alu = 20, .mufu = 2, .wavefronts = 1, .waits = 2},
+                   share.rows);
 }
 
-WarpWork softmax_write_work(int rows, const CopyShape& row, bool row_fits) {
-  const int v = row.vector;
-  Stretch s = row_fits ? Stretch{} : exponentials(v);  // not kept: computed again
-  s.instructions += 10 + 3 * v;
-  s.clocks += 30 + 4 * v;
+WarpWork softmax_write_work(const SoftmaxRows& rows) {
+  const WarpShare share(rows);
+  const int v = share.vector;
+  Stretch s = exponentials(v);  // computed again: they would need twice the registers that the scores do
+  s.instructions += 8 + 2 * v;
+  s.clocks += 16 + 4 * v;
   s.fma += v;
-  s.alu += 6 + v / 2;
-  s.wavefronts = row_fits ? v * v : 0;
-  s.waits = 1;
+  s.alu += 5 + v;
   WarpWork work;
-  sweep_row(work, s, rows, row);
-  return work;
+  return work.then(s, share.rows * share.vectors);
 }
 
 WarpWork naive_product_work(int steps, int unroll) {

@@ -45,12 +45,14 @@ WarpWork zero_rest_work(const CopyShape& copy, int rows, int cols);
 /// Shared to global memory, narrowed: copy_out().
 WarpWork copy_out_work(const CopyShape& copy);
 
-/// The softmax pass of three_pass, `rows` rows one after the other, each by the whole CTA (`row`: one of them). A row
-/// that fits stays in shared memory between its sweeps (walk.h). Its sweep over global memory; the reductions and
-/// exponentials; its way out.
-WarpWork softmax_read_work(int rows, const CopyShape& row, bool row_fits);
-WarpWork softmax_rows_work(int rows, const CopyShape& row, bool row_fits);
-WarpWork softmax_write_work(int rows, const CopyShape& row, bool row_fits);
+/// The softmax pass of three_pass on whole rows of `keys` scores: groups of softmax_warps() warps (walk.h) take a row
+/// each, the whole CTA one that does not fit. The way in; the reductions and exponentials; the way out.
+struct SoftmaxRows {
+  int rows = 0, keys = 0, element_bytes = 0;
+};
+WarpWork softmax_read_work(const SoftmaxRows& rows);
+WarpWork softmax_rows_work(const SoftmaxRows& rows);
+WarpWork softmax_write_work(const SoftmaxRows& rows);
 
 /// The naive rung, per thread: `steps` multiply-adds with both operands from global memory, unrolled by `unroll`.
 WarpWork naive_product_work(int steps, int unroll);

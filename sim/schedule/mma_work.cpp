@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/error.h"
+#include "sim/schedule/hopper_rungs.h"
 #include "sim/schedule/tensor_rungs.h"
 
 namespace flashscope {
@@ -116,6 +117,134 @@ WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopySha
     default: break;
   }
   throw Error(ErrorKind::internal, std::string("mma_warp_work: ") + name_of(op.op) + " is no operation of these rungs");
+}
+
+namespace {
+
+/// A product of a warpgroup, 16 deep a step: the warps issue and, unless it is deferred, wait. A fence before, a commit
+/// and a wait after.
+WarpWork wgmma_product(int cols, int depth, bool defers, int element_bytes) {
+  const int steps = ceil_div(depth, 16), n = 8 + 3 * steps;
+  return WarpWork().then({.instructions = n,
+                          .clocks = straight(n),
+                          .wgmma = ceil_div(steps * ceil_div(cols, 8) * element_bytes, 2),
+                          .defers = defers});
+}
+
+}  // namespace
+
+WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op) {
+  const TileShape& tile = schedule.tile();
+  const int width = hopper_width(schedule.problem().head_dim), element = element_bytes(schedule.problem().dtype);
+  constexpr int kRows = 2;                                    // of a thread
+  const int keys = kPairs * ceil_div(tile.bc, 8), cols = kPairs * width / 8;
+  switch (op.op) {
+    case Op::scores: return wgmma_product(tile.bc, width, false, element);
+    // Issued behind the scores of the next key tile, whose softmax does not wait for it.
+    case Op::weighted_sum: return wgmma_product(width, tile.bc, true, element);
+    case Op::mask: {
+      const int n = 12 * kRows + 3 * kRows * keys;
+      return WarpWork().then({.instructions = n, .clocks = straight(n), .alu = n});
+    }
+    case Op::online_softmax: {
+      const int all = kRows * keys;
+      WarpWork work;
+      work.then({.instructions = all, .clocks = straight(all), .alu = all});  // row maxima
+      work.then({.instructions = 2 * kRows, .clocks = straight(2 * kRows), .alu = kRows, .wavefronts = kRows, .waits = 1},
+                2);  // over four lanes
+      // Multiply-add, exponential, sum; rounded in pairs; acc rescaled.
+      const int n = 3 * all + all / 2 + kRows * (cols + 10);
+      return work.then({.instructions = n,
+                        .clocks = straight(n),
+                        .fma = 2 * all + kRows * (cols + 4),
+                        .alu = all / 2 + 4 * kRows,
+                        .mufu = all + kRows,
+                        .waits = 1});
+    }
+    case Op::clear_state: return arithmetic_work(kRows * cols);
+    case Op::normalize: return arithmetic_work(kRows * cols);
+    case Op::log_sum_exp: return row_end_work(kRows);
+    case Op::store: {
+      if (layout_of(op.tensor) == Layout::statistic) return WarpWork().then({.instructions = 8, .clocks = 16, .alu = 4});
+      // Rounded in pairs, exchanged among four lanes, written 16 bytes at a time.
+      const int pairs = kRows * cols / 2, stores = ceil_div(pairs, 4);
+      const int n = pairs + 4 * pairs + 6 * stores;
+      return WarpWork().then(
+          {.instructions = n, .clocks = straight(n), .alu = 4 * pairs, .wavefronts = pairs + 4 * stores, .waits = 1});
+    }
+    case Op::load:  // a warp of its own asks, and nobody copies
+    case Op::barrier:
+    case Op::wait: return {};
+    default: break;
+  }
+  throw Error(ErrorKind::internal, std::string("wgmma_warp_work: ") + name_of(op.op) + " is no operation of these rungs");
+}
+
+namespace {
+
+WarpWork repeated(const WarpWork& work, int times) {
+  WarpWork all;
+  for (int n = 0; n < times; ++n) all.then(work);
+  return all;
+}
+
+/// A row a thread, into a register and from there to shared memory.
+WarpWork start_statistic_work() {
+  return WarpWork().then({.instructions = 20, .clocks = 50, .fma = 2, .alu = 12, .wavefronts = 1});
+}
+
+}  // namespace
+
+WarpWork mma_backward_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy,
+                           const MmaBackwardShape& shape) {
+  const int width = fma_width(schedule.problem().head_dim), element = element_bytes(schedule.problem().dtype);
+  const int rows16 = std::max(1, ceil_div(shape.owned, 16 * kMmaWarps));
+  const int chunk = std::min(shape.chunk, shape.streamed), chunks = ceil_div(shape.streamed, chunk);
+  const MmaTile scores = {rows16, ceil_div(chunk, 8)}, gradient = {rows16, width / 8};
+  const int rows = 2 * rows16, cols = kPairs * scores.cols8;  // of a thread, in a chunk
+  // LSE and D of columns come from shared memory, two a read; those of rows stay in registers.
+  const int reads = shape.owns_keys ? scores.cols8 : 0;
+  switch (op.op) {
+    case Op::load:
+      if (layout_of(op.tensor) == Layout::statistic) return start_statistic_work();
+      return mma_warp_work(schedule, op, copy);
+    case Op::store: {
+      const WarpWork work = mma_warp_work(schedule, op, copy);
+      return layout_of(op.tensor) == Layout::statistic ? work : round_work(gradient).then(work);
+    }
+    case Op::row_dot: return repeated(mma_transposed_work({1, 2}, width, element), rows16);
+    case Op::clear_gradient: return arithmetic_work(rows * kPairs * gradient.cols8);
+    case Op::scores:
+    case Op::d_probabilities: return repeated(mma_transposed_work(scores, width, element), chunks);
+    case Op::mask: {
+      const int n = 12 * rows + 3 * rows * cols;
+      return WarpWork().then({.instructions = n, .clocks = straight(n), .alu = n}, chunks);
+    }
+    case Op::probabilities: {  // a multiply-add, a multiplication and an exponential an element
+      const int n = 3 * rows * cols + reads;
+      return WarpWork().then({.instructions = n,
+                              .clocks = straight(n),
+                              .fma = 2 * rows * cols,
+                              .mufu = rows * cols,
+                              .wavefronts = reads,
+                              .waits = 1},
+                             chunks);
+    }
+    case Op::d_scores: {  // a subtraction and a multiplication
+      const int n = 2 * rows * cols + reads;
+      return WarpWork().then({.instructions = n,
+                              .clocks = straight(n),
+                              .fma = 2 * rows * cols,
+                              .wavefronts = reads,
+                              .waits = reads > 0 ? 1 : 0},
+                             chunks);
+    }
+    case Op::gradient_sum: return repeated(mma_work(gradient, chunk, AFrom::registers, element), chunks);
+    case Op::barrier:
+    case Op::wait: return {};
+    default: break;
+  }
+  throw Error(ErrorKind::internal, std::string("mma_backward_work: ") + name_of(op.op) + " is no operation of these kernels");
 }
 
 }  // namespace flashscope

@@ -1,4 +1,4 @@
-// What a warp of the tensor-core rungs (03, 06) executes for a tile operation. A CTA's warps share the query rows; each
+// What a warp of the tensor-core rungs (03, 06, 07) executes for a tile operation. A CTA's warps share the query rows; each
 // has every key and every column. Counts follow kernels/common/mma.cuh and the kernels' loops.
 #pragma once
 #include "sim/schedule/fma_work.h"
@@ -28,7 +28,22 @@ WarpWork start_copy_work(const CopyShape& copy);
 /// An accumulator of 8 · cols8 columns scaled (or not) and rounded into shared memory, two columns at a time.
 WarpWork round_work(const MmaTile& tile);
 
-/// Any operation of a rung whose CTAs have kMmaWarps warps.
+/// Any operation of the rungs on wgmma: a warp has 16 of its warpgroup's 64 rows.
+WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op);
+
+/// Any operation of a forward rung whose CTAs have kMmaWarps warps.
 WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy);
+
+/// How a backward kernel shares its work: the warps share the `owned` rows, of queries or of keys, and each takes the
+/// `streamed` rows of a tile `chunk` at a time.
+struct MmaBackwardShape {
+  int owned = 0;
+  int streamed = 0;
+  int chunk = 0;
+  bool owns_keys = false;
+};
+/// Any operation of a backward kernel whose CTAs have kMmaWarps warps.
+WarpWork mma_backward_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy,
+                           const MmaBackwardShape& shape);
 
 }  // namespace flashscope

@@ -195,12 +195,12 @@ bool is_key_tile_seen(const AttentionProblem& p, const TileShape& tile, int j) {
   return false;
 }
 
-void CtaProgram::move(Op op, Tensor tensor, int i, int j) {
+void CtaProgram::move(Op op, Tensor tensor, int i, int j, Access access) {
   switch (layout_of(tensor)) {
-    case Layout::by_query: return move_region(op, tensor, i, j, rows_of(i), {0, head_dim()}, Access::copy);
-    case Layout::by_key: return move_region(op, tensor, i, j, keys_of(j), {0, head_dim()}, Access::copy);
-    case Layout::scores: return move_region(op, tensor, i, j, rows_of(i), keys_of(j), Access::copy);
-    case Layout::statistic: return move_region(op, tensor, i, j, rows_of(i), {0, 1}, Access::copy);
+    case Layout::by_query: return move_region(op, tensor, i, j, rows_of(i), {0, head_dim()}, access);
+    case Layout::by_key: return move_region(op, tensor, i, j, keys_of(j), {0, head_dim()}, access);
+    case Layout::scores: return move_region(op, tensor, i, j, rows_of(i), keys_of(j), access);
+    case Layout::statistic: return move_region(op, tensor, i, j, rows_of(i), {0, 1}, access);
   }
 }
 
@@ -238,25 +238,31 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
   t.rows = rows.end - rows.begin;
   t.col = cols.begin;
   t.cols = cols.end - cols.begin;
-  t.bytes = std::int64_t{t.heads} * t.rows * t.cols * shape.element_bytes;
+  // What a TMA box moves does not end where the rows do; what is kept of it does.
+  const Layout layout = layout_of(tensor);
+  const bool whole = op == Op::load && m_schedule.tile().whole_tiles &&
+                     (layout == Layout::by_query || layout == Layout::by_key);
+  const int moved_rows = !whole ? t.rows : layout == Layout::by_key ? m_schedule.tile().bc : m_schedule.tile().br;
+  t.bytes = std::int64_t{t.heads} * moved_rows * t.cols * shape.element_bytes;
   const std::int64_t first_byte =
       t.head * shape.head_bytes() + rows.begin * shape.pitch() + std::int64_t{cols.begin} * shape.element_bytes;
-  if (op == Op::store) t.fill_bytes = t.heads * fill_bytes(shape, t.rows, cols.end);
+  if (op == Op::store && access != Access::whole_rows) t.fill_bytes = t.heads * fill_bytes(shape, t.rows, cols.end);
   for (int head = 0; head < t.heads; ++head)  // each is a copy of its own
-    t.sectors += count_sectors(access, first_byte + head * shape.head_bytes(), shape.pitch(), t.rows, t.cols,
+    t.sectors += count_sectors(access, first_byte + head * shape.head_bytes(), shape.pitch(), moved_rows, t.cols,
                                shape.element_bytes);
   return t;
 }
 
-int CtaProgram::start(Tensor tensor, int i, int j) {
+int CtaProgram::start(Tensor tensor, int i, int j, Access access) {
   const Range rows = layout_of(tensor) == Layout::by_key ? keys_of(j) : rows_of(i);
-  const Range cols = layout_of(tensor) == Layout::scores ? keys_of(j) : Range{0, head_dim()};
-  TileOp t = moved(Op::load, tensor, i, j, rows, cols, Access::copy);
+  const bool is_statistic = layout_of(tensor) == Layout::statistic;
+  const Range cols = layout_of(tensor) == Layout::scores ? keys_of(j) : Range{0, is_statistic ? 1 : head_dim()};
+  TileOp t = moved(Op::load, tensor, i, j, rows, cols, access);
   const TensorShape shape = shape_of(tensor, problem());
   const std::int64_t first_byte =
       t.head * shape.head_bytes() + t.row * shape.pitch() + std::int64_t{t.col} * shape.element_bytes;
   const std::int64_t row_bytes = std::int64_t{t.cols} * shape.element_bytes;
-  t.starts = copy_width(first_byte, shape.pitch(), row_bytes, shape.element_bytes) == kVectorBytes;
+  t.starts = is_statistic || copy_width(first_byte, shape.pitch(), row_bytes, shape.element_bytes) == kVectorBytes;
   m_sink.op(t);
   return t.starts ? 1 : 0;
 }
@@ -329,6 +335,8 @@ void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth,
 
 namespace {
 
+constexpr std::int64_t kBoxBytes = 128;  // a row of a box of TMA
+
 /// A warp on 32 columns of one row: rows do not share requests.
 std::int64_t row_per_warp_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element) {
   std::int64_t sectors = 0;
@@ -372,14 +380,27 @@ std::int64_t copy_sectors(std::int64_t first_byte, std::int64_t pitch, int rows,
   return sectors;
 }
 
-/// Lanes on consecutive rows, one element each, column after column.
-std::int64_t row_per_lane_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element) {
+/// Each row in pieces that are requested by themselves.
+std::int64_t piece_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, std::int64_t row_bytes,
+                           std::int64_t piece_bytes) {
+  if (first_byte % kSectorBytes == 0 && pitch % kSectorBytes == 0 && row_bytes % kSectorBytes == 0)
+    return rows * (row_bytes / kSectorBytes);
+  std::int64_t sectors = 0;
+  for (int row = 0; row < rows; ++row)
+    for (std::int64_t at = 0; at < row_bytes; at += piece_bytes)
+      sectors += sectors_spanned(first_byte + row * pitch + at, std::min(piece_bytes, row_bytes - at));
+  return sectors;
+}
+
+/// `lanes` on consecutive rows, one element each, column after column.
+std::int64_t row_per_lane_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element,
+                                  int lanes = kWarpSize) {
   if (pitch >= kSectorBytes) return std::int64_t{rows} * cols;  // every lane its own sector
   std::int64_t sectors = 0;
   for (int col = 0; col < cols; ++col)
-    for (int row = 0; row < rows; row += kWarpSize) {
+    for (int row = 0; row < rows; row += lanes) {
       const std::int64_t first = first_byte + row * pitch + std::int64_t{col} * element;
-      const std::int64_t last = first + (std::min(kWarpSize, rows - row) - 1) * pitch;
+      const std::int64_t last = first + (std::min(lanes, rows - row) - 1) * pitch;
       sectors += last / kSectorBytes - first / kSectorBytes + 1;
     }
   return sectors;
@@ -396,8 +417,12 @@ std::int64_t count_sectors(Access access, std::int64_t first_byte, std::int64_t 
       for (int row = 0; row < rows; ++row) sectors += copy_sectors(first_byte + row * pitch, pitch, 1, cols, element);
       return sectors;
     }
+    case Access::whole_rows: return rows * sectors_spanned(first_byte, std::int64_t{cols} * element);
     case Access::row_per_warp: return row_per_warp_sectors(first_byte, pitch, rows, cols, element);
     case Access::row_per_lane: return row_per_lane_sectors(first_byte, pitch, rows, cols, element);
+    case Access::by_eight_rows: return row_per_lane_sectors(first_byte, pitch, rows, cols, element, 8);
+    case Access::box: return piece_sectors(first_byte, pitch, rows, std::int64_t{cols} * element, kBoxBytes);
+    case Access::half_box: return piece_sectors(first_byte, pitch, rows, std::int64_t{cols} * element, kBoxBytes / 2);
     case Access::broadcast: return std::int64_t{rows} * cols;
   }
   throw Error(ErrorKind::internal, "count_sectors: unknown access");

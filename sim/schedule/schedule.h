@@ -20,6 +20,7 @@ struct TileShape {
   int stages = 1;
   bool backward_keys = false;  // key tiles are visited last to first: same bytes, other rescales
   int splits = 1;              // split_kv: parts of the keys, each a CTA's
+  bool whole_tiles = false;    // flash_v2*, of somebody else: loads move whole tiles past the ends of Q, K and V too (TMA)
   bool operator==(const TileShape&) const = default;
 };
 
@@ -37,8 +38,10 @@ struct ThreadTile {
   int cols = 0;
 };
 
-/// The unit that a kernel's matrix products run on.
-enum class MatrixUnit { fma, tensor };
+/// The unit that a kernel's matrix products run on. With wgmma the tensor cores work beside the warps: those of one
+/// warpgroup multiply while another computes exponentials, each at its own pace.
+enum class MatrixUnit { fma, tensor, wgmma };
+constexpr bool on_tensor_cores(MatrixUnit unit) { return unit != MatrixUnit::fma; }
 
 /// One kernel launch. CTAs are numbered linearly, head by head: cta = head · ctas_per_head + inner; the launch grid is
 /// one-dimensional because grid.y and grid.z stop at 65,535.
@@ -50,6 +53,10 @@ struct KernelLaunch {
   ThreadTile thread_tile;
   int code_instructions = 0;  // of the compiled kernel; 0: not known
   MatrixUnit matrix_unit = MatrixUnit::fma;
+  /// No more CTAs are launched than run at once; each does the work of one of those numbered here after the other
+  /// (Schedule::taken), and the loads that one begins with are under way before the one before has ended.
+  bool persistent = false;
+  int loading_threads = 0;  // of resources.threads: these only load
 
   std::int64_t ctas() const { return ctas_per_head * heads; }
 };
@@ -80,8 +87,12 @@ bool is_key_tile_seen(const AttentionProblem& problem, const TileShape& tile, in
 enum class Access {
   copy,          // once, consecutive vectors on consecutive lanes, row-major over the tile (walk.h copy_width)
   copy_by_row,   // the same, one row after another: rows do not share requests
+  whole_rows,    // of S or P, by vectors to the end of each row's last sector: a store leaves none half written
   row_per_warp,  // one element a lane, a warp on up to 32 columns of one row
   row_per_lane,  // one element a lane, lanes on consecutive rows: a naive column walk
+  by_eight_rows,  // the same, one lane in four: what a warp's accumulator has of eight rows
+  box,            // TMA: each row of each box of 128 bytes
+  half_box,       // pieces of 64 bytes of a row: what four lanes with 16 bytes each write
   broadcast,     // all lanes of a warp read the same element
 };
 
@@ -128,6 +139,9 @@ class Schedule {
   /// Visits CTAs of one head that between them stand for all: f(inner, how many CTAs of the head are alike).
   /// The default visits each once. Exact: alike means equal bytes, sectors, FLOPs and exponentials.
   virtual std::vector<std::pair<std::int64_t, std::int64_t>> cta_classes(int kernel) const;
+
+  /// The CTA that is started (or taken, where CTAs are persistent) as the n-th.
+  virtual std::int64_t taken(int /*kernel*/, std::int64_t n) const { return n; }
 
   /// What each warp of a CTA executes for an operation (global memory apart): counts, not times. The default is the
   /// tiled FMA rungs' way (fma_work.h) for kernels with a thread tile, and plain arithmetic on each element for others.
@@ -193,10 +207,11 @@ class CtaProgram {
 
   // Tiles by the paper's indices, as layout_of says: by query and statistics: tile i, by key: tile j, scores: (i, j).
   void load(Tensor tensor, int i, int j) { move(Op::load, tensor, i, j); }
-  void store(Tensor tensor, int i, int j) { move(Op::store, tensor, i, j); }
-  /// Starts to load a tile and goes on (cp.async). Copies of single elements go through registers instead and have
-  /// arrived at once: a plain load. Returns how many loads are now under way because of it: 1 or 0.
-  int start(Tensor tensor, int i, int j);
+  void store(Tensor tensor, int i, int j, Access access = Access::copy) { move(Op::store, tensor, i, j, access); }
+  /// Starts to load a tile and goes on (cp.async, TMA). Copies of single elements go through registers instead and have
+  /// arrived at once: a plain load. But statistics, a row a thread, wait in the register that they come to. Returns how
+  /// many loads are now under way because of it: 1 or 0.
+  int start(Tensor tensor, int i, int j, Access access = Access::copy);
   /// Until at most `pending` of the started loads are under way.
   void wait(int i, int j, int pending = 0);
   /// The same for any region.
@@ -281,7 +296,7 @@ class CtaProgram {
     walk(backward ? before : after);
   }
 
-  void move(Op op, Tensor tensor, int i, int j);
+  void move(Op op, Tensor tensor, int i, int j, Access access = Access::copy);
   TileOp moved(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access) const;
   void compute(Op op, int i, int j, Range rows, Range cols, int depth, Tensor tensor = Tensor::Q);
 

@@ -39,7 +39,7 @@ KernelLaunch ThreePass::softmax_launch() const {
   return {"three_pass_softmax",
           num_tiles(problem().seqlen_q, tile().br),
           problem().num_heads(),
-          {kSoftmaxThreads, softmax_row_bytes(problem().seqlen_k), kSoftmaxRegisters},
+          {kSoftmaxThreads, kSoftmaxSmemBytes, kSoftmaxRegisters},
           {},
           kSoftmaxCode};
 }
@@ -51,7 +51,7 @@ ClosedForm ThreePass::closed_form() const {
   const std::int64_t k = e * p.seqlen_k * p.head_dim * h;  // K or V as the query heads see them
   const std::int64_t s = e * p.seqlen_q * p.seqlen_k * h;  // S or P
   const std::int64_t tr = num_tiles(p.seqlen_q, tile().br), tc = num_tiles(p.seqlen_k, tile().bc);
-  const std::int64_t softmax_reads = softmax_row_fits(p.seqlen_k) ? 1 : 2;
+  const std::int64_t softmax_reads = softmax_warps(p.seqlen_k, element_bytes(p.dtype)) > 0 ? 1 : 2;
   const std::int64_t lse = 4 * std::int64_t{p.seqlen_q} * h;
   const std::int64_t read = tc * q + tr * k + softmax_reads * s + s + tr * k;
   const std::int64_t write = s + s + lse + q;
@@ -77,16 +77,11 @@ WarpWork ThreePass::warp_work(int kernel, const TileOp& op) const {
 }
 
 WarpWork ThreePass::softmax_work(const TileOp& op) const {
-  const bool fits = softmax_row_fits(problem().seqlen_k);
-  TileOp one_row = op;
-  one_row.rows = 1;
-  if (op.op == Op::softmax) one_row.tensor = Tensor::S;
-  const CopyShape row = copy_shape(kSoftmax, one_row);
+  const SoftmaxRows rows{op.rows, problem().seqlen_k, static_cast<int>(element_bytes(problem().dtype))};
   switch (op.op) {
-    case Op::load: return softmax_read_work(op.rows, row, fits);
-    case Op::softmax: return softmax_rows_work(op.rows, row, fits);
-    case Op::store:
-      return op.tensor == Tensor::P ? softmax_write_work(op.rows, row, fits) : copy_out_work(copy_shape(kSoftmax, op));
+    case Op::load: return softmax_read_work(rows);
+    case Op::softmax: return softmax_rows_work(rows);
+    case Op::store: return op.tensor == Tensor::P ? softmax_write_work(rows) : copy_out_work(copy_shape(kSoftmax, op));
     default: return {};
   }
 }
@@ -114,13 +109,14 @@ void ThreePass::scores_cta(int i, int j, CtaProgram& cta) const {
 void ThreePass::softmax_cta(int i, CtaProgram& cta) const {
   // The row maximum and sum, then the probabilities; a row too long for the chip is read twice.
   const Range tile_rows = cta.rows_of(i), keys = {0, problem().seqlen_k};
+  const bool fits = softmax_warps(problem().seqlen_k, static_cast<int>(element_bytes(problem().dtype))) > 0;
   for (int row = tile_rows.begin; row < tile_rows.end; row += kSoftmaxRows) {
     const Range rows = {row, min_int(row + kSoftmaxRows, tile_rows.end)};
-    cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::copy_by_row);
-    if (!softmax_row_fits(problem().seqlen_k))
-      cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::copy_by_row);
+    cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::whole_rows);
+    if (!fits)
+      cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::whole_rows);
     cta.softmax(i, rows);
-    cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::copy_by_row);
+    cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::whole_rows);
     cta.log_sum_exp(i, rows);
     cta.move_region(Op::store, Tensor::LSE, i, 0, rows, {0, 1}, Access::copy);
   }

@@ -113,17 +113,24 @@ FLASHSCOPE_HD bool all_kept(const MaskShape& mask, Range rows, Range keys) {
   return kept_keys(mask, rows.end - 1).begin <= keys.begin && kept_keys(mask, rows.begin).end >= keys.end;
 }
 
-/// The three-pass softmax keeps one row in SMEM as float32 while it fits the 48 KiB that every CTA may have; a longer
-/// row is read from global memory twice, once for its maximum and sum, once for the probabilities.
-inline constexpr int kSoftmaxRowLimit = 12288 - 256;  // keys; 1 KiB stays for the reduction
+/// The three-pass softmax holds a row in registers between reading and writing it, kSoftmaxVectors vectors a lane: by
+/// one warp while it can, else by two, four or all eight of its CTA. A longer row (0) is read from global memory twice,
+/// once for its maximum and sum, once for the probabilities.
+inline constexpr int kSoftmaxThreads = 256;
+inline constexpr int kSoftmaxVectors = 8;
+FLASHSCOPE_HD int softmax_warps(int seqlen_k, int element) {
+  const std::int64_t row_bytes = std::int64_t{score_pitch(seqlen_k, element)} * element;
+  for (int warps = 1; warps <= kSoftmaxThreads / kWarpSize; warps *= 2)
+    if (row_bytes <= std::int64_t{warps} * kWarpSize * kSoftmaxVectors * kVectorBytes) return warps;
+  return 0;
+}
 /// Rows it takes at a time: it reads them (twice, if they do not fit), then writes them.
 inline constexpr int kSoftmaxRows = 16;
-FLASHSCOPE_HD bool softmax_row_fits(int seqlen_k) { return seqlen_k <= kSoftmaxRowLimit; }
-FLASHSCOPE_HD int softmax_row_bytes(int seqlen_k) { return 4 * (softmax_row_fits(seqlen_k) ? seqlen_k : 0) + 1024; }
+inline constexpr int kSoftmaxSmemBytes = 4 * (3 * kSoftmaxRows + 2 * kSoftmaxThreads / kWarpSize);
 
-/// The three-pass backward softmax keeps a row of P and one of dP; longer ones are read twice, once for their dot
-/// product and once for dS.
-FLASHSCOPE_HD bool d_softmax_rows_fit(int seqlen_k) { return seqlen_k <= kSoftmaxRowLimit / 2; }
+/// The three-pass backward softmax keeps a row of P and one of dP in SMEM as float32 while they fit the 48 KiB that every
+/// CTA may have; longer ones are read twice, once for their dot product and once for dS.
+FLASHSCOPE_HD bool d_softmax_rows_fit(int seqlen_k) { return 8 * std::int64_t{seqlen_k} + 1024 <= 48 * 1024; }
 FLASHSCOPE_HD int d_softmax_row_bytes(int seqlen_k) {
   return 8 * (d_softmax_rows_fit(seqlen_k) ? seqlen_k : 0) + 1024;
 }

@@ -16,6 +16,8 @@ struct Stretch {
   int alu = 0;              // integer, compare, select, convert
   int mufu = 0;             // exponential, reciprocal
   int mma = 0;              // products of 16 × 8, 16 deep, on the tensor cores
+  int wgmma = 0;            // such products of a warpgroup's instruction: the tensor cores work on them beside the warp
+  bool defers = false;      // wgmma: run after the next ones, and the warp does not wait for them
   int bank_reads = 0;       // operands read from the busier of the two register banks
   int wavefronts = 0;       // shared memory and shuffles: passes of 128 bytes
   int waits = 0;            // times that it waits, one after the other, for such results

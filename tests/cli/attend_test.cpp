@@ -2,14 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "tests/cli/support.h"
+#include "viz/io/json_numbers.h"
 
 namespace flashscope {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 const std::string kExample = FLASHSCOPE_TEST_DATA "/online_softmax_example.json";
 

@@ -2,15 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
-#include <nlohmann/json.hpp>
 
 #include "kernels/calibrate/calibration.h"
 #include "tests/cli/support.h"
+#include "viz/io/json_numbers.h"
 
 namespace flashscope {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 class FakeGpu final : public kernels::Device {
  public:

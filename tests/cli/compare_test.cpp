@@ -1,14 +1,11 @@
 // flashscope compare: both sides, the ratio, and a reason for each byte that differs.
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "tests/cli/support.h"
+#include "viz/io/json_numbers.h"
 
 namespace flashscope {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::size_t characters(const std::string& line) {
   return static_cast<std::size_t>(

@@ -1,15 +1,12 @@
 // flashscope measure and doctor with a GPU of the test's own: refused counters, failed checks, recordings.
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "tests/cli/support.h"
 #include "tests/support/temporary_folder.h"
+#include "viz/io/json_numbers.h"
 
 namespace flashscope {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// A GPU that answers at once.
 class FakeDevice final : public kernels::Device {

@@ -1,14 +1,11 @@
 // flashscope simulate: the contract of its JSON, the counts the literature gives, sweeps and traces.
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "tests/cli/support.h"
+#include "viz/io/json_numbers.h"
 
 namespace flashscope {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json simulate_json(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"simulate", "--json"});

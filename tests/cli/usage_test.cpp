@@ -60,8 +60,7 @@ TEST_CASE("P05: a missing value, an option given twice, an unknown option") {
   CHECK(contains(result.err, "--seqlen"));
 
   // Options that the product does not have are not taken silently.
-  for (const char* option :
-       {"--seqln", "--persistent", "--whole-tiles", "--ctas-per-sm", "-x"}) {
+  for (const char* option : {"--seqln", "--ctas-per-gpu", "-x"}) {
     CAPTURE(option);
     result = run_here({"simulate", option});
     CHECK(result.code == 2);

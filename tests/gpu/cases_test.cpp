@@ -22,9 +22,6 @@ void check_values(const std::vector<double>& found, const std::vector<double>& e
   }
 }
 
-/// Of float32 what is given; half precision has eleven bits, and inputs, weights and outputs are rounded to them.
-double within(DType dtype, double tolerance) { return dtype == DType::fp32 ? tolerance : 4e-3; }
-
 TEST_CASE("scores far below any finite sentinel are scores, not masked keys") {
   for (DType dtype : {DType::fp32, DType::fp16})
     for (const std::string& rung : rungs(dtype)) {
@@ -55,7 +52,7 @@ TEST_CASE("what was summed before the maximum rose is rescaled") {
       inputs.k.values[static_cast<std::size_t>(key)] = key / bc * static_cast<double>(std::log(2.0f));
       inputs.v.values[static_cast<std::size_t>(key)] = key / bc;
     }
-    const AttentionOutputs outputs = device().run(*make_schedule(rung, p), inputs);
+    const AttentionOutputs outputs = run_rung(rung, p, inputs);
     check_values(outputs.o.values, std::vector<double>(70, 10.0 / 7), within(dtype, 1e-5));
     check_values(outputs.lse.values, std::vector<double>(70, std::log(7.0 * bc)), within(dtype, 1e-5));
   }
@@ -67,8 +64,7 @@ TEST_CASE("nothing past the end of a tile reaches a sum") {
   for (const auto& [rung, dtype] : rungs()) {
     CAPTURE(rung);
     fill_shared_memory_with_nan();
-    const auto schedule = make_schedule(rung, one_head(2, 5, 1, dtype));
-    const AttentionOutputs outputs = device().run(*schedule, inputs);  // between NaN guard zones
+    const AttentionOutputs outputs = run_rung(rung, one_head(2, 5, 1, dtype), inputs);  // between NaN guard zones
     check_values(outputs.o.values, {3, 3}, within(dtype, 1e-6));
     check_values(outputs.lse.values, {std::log(5.0), std::log(5.0)}, within(dtype, 1e-6));
   }
@@ -80,13 +76,13 @@ TEST_CASE("causal is aligned to the bottom right") {
     AttentionProblem p = one_head(2, 5, 1, dtype);
     p.causal = true;
     AttentionOutputs outputs =
-        device().run(*make_schedule(rung, p), {Array(1, 2, 1), Array(1, 5, 1), filled(1, 5, 1, {1, 2, 3, 4, 5}), {}});
+        run_rung(rung, p, {Array(1, 2, 1), Array(1, 5, 1), filled(1, 5, 1, {1, 2, 3, 4, 5}), {}});
     check_values(outputs.o.values, {2.5, 3.0}, within(dtype, 1e-6));
     check_values(outputs.lse.values, {std::log(4.0), std::log(5.0)}, within(dtype, 1e-6));
 
     p = one_head(5, 2, 1, dtype);  // more queries than keys: the first three see none
     p.causal = true;
-    outputs = device().run(*make_schedule(rung, p), {Array(1, 5, 1), Array(1, 2, 1), filled(1, 2, 1, {1, 2}), {}});
+    outputs = run_rung(rung, p, {Array(1, 5, 1), Array(1, 2, 1), filled(1, 2, 1, {1, 2}), {}});
     check_values(outputs.o.values, {0, 0, 0, 1, 1.5}, within(dtype, 1e-6));
     check_values(outputs.lse.values, {-kInfinity, -kInfinity, -kInfinity, 0, std::log(2.0)}, within(dtype, 1e-6));
   }
@@ -99,17 +95,17 @@ TEST_CASE("windows count both ends") {
     const AttentionInputs inputs{Array(1, 5, 1), Array(1, 5, 1), filled(1, 5, 1, {1, 2, 3, 4, 5}), {}};
     p.window_left = 2;
     p.window_right = 0;
-    check_values(device().run(*make_schedule(rung, p), inputs).o.values, {1, 1.5, 2, 3, 4}, within(dtype, 1e-6));
+    check_values(run_rung(rung, p, inputs).o.values, {1, 1.5, 2, 3, 4}, within(dtype, 1e-6));
     p.window_left = 4;  // reaches the first key from every row: plain causal
     AttentionProblem causal = one_head(5, 5, 1, dtype);
     causal.causal = true;
-    CHECK(device().run(*make_schedule(rung, p), inputs).o.values ==
-          device().run(*make_schedule(rung, causal), inputs).o.values);
+    CHECK(run_rung(rung, p, inputs).o.values ==
+          run_rung(rung, causal, inputs).o.values);
 
     p = one_head(4, 2, 1, dtype);
     p.window_right = INT32_MAX;
     check_values(
-        device().run(*make_schedule(rung, p), {Array(1, 4, 1), Array(1, 2, 1), filled(1, 2, 1, {1, 2}), {}}).o.values,
+        run_rung(rung, p, {Array(1, 4, 1), Array(1, 2, 1), filled(1, 2, 1, {1, 2}), {}}).o.values,
         {1.5, 1.5, 1.5, 1.5}, within(dtype, 1e-6));
   }
 }
@@ -132,7 +128,7 @@ TEST_CASE("lengths off every multiple of the tile, heads kept apart") {
             o.push_back((causal ? row : seqlen - 1) / 2.0 + 1000 * head);
             lse.push_back(std::log(causal ? row + 1.0 : seqlen));
           }
-        const AttentionOutputs outputs = device().run(*make_schedule(rung, p), inputs);
+        const AttentionOutputs outputs = run_rung(rung, p, inputs);
         check_values(outputs.o.values, o, within(dtype, 1e-5));
         check_values(outputs.lse.values, lse, within(dtype, 1e-5));
       }
@@ -145,7 +141,7 @@ TEST_CASE("neighbouring query heads share a KV head") {
     p.heads = 4;
     p.kv_heads = 2;
     const AttentionOutputs outputs =
-        device().run(*make_schedule(rung, p), {Array(4, 1, 1), Array(2, 1, 1), filled(2, 1, 1, {10, 20}), {}});
+        run_rung(rung, p, {Array(4, 1, 1), Array(2, 1, 1), filled(2, 1, 1, {10, 20}), {}});
     CHECK(outputs.o.values == std::vector<double>{10, 10, 20, 20});
   }
 }
@@ -155,14 +151,14 @@ TEST_CASE("lengths of zero") {
     CAPTURE(rung);
     AttentionProblem p = one_head(70, 0, 8, dtype);
     AttentionOutputs outputs =
-        device().run(*make_schedule(rung, p), {seeded_inputs(p, 1).q, Array(1, 0, 8), Array(1, 0, 8), {}});
+        run_rung(rung, p, {seeded_inputs(p, 1).q, Array(1, 0, 8), Array(1, 0, 8), {}});
     CHECK(outputs.o.values == std::vector<double>(70 * 8, 0.0));
     CHECK(outputs.lse.values == std::vector<double>(70, -kInfinity));
     p = one_head(0, 70, 8, dtype);
-    CHECK(device().run(*make_schedule(rung, p), seeded_inputs(p, 1)).o.values.empty());
+    CHECK(run_rung(rung, p, seeded_inputs(p, 1)).o.values.empty());
     p = one_head(5, 5, 8, dtype);
     p.batch = 0;
-    CHECK(device().run(*make_schedule(rung, p), seeded_inputs(p, 1)).o.values.empty());
+    CHECK(run_rung(rung, p, seeded_inputs(p, 1)).o.values.empty());
   }
 }
 
@@ -175,7 +171,7 @@ TEST_CASE("more heads than a grid has in y or z") {
       p.kv_heads = p.heads;
       AttentionInputs inputs{Array(65536, 16, 16), Array(65536, 16, 16), Array(65536, 16, 16), {}};
       for (std::size_t n = 0; n < inputs.v.values.size(); ++n) inputs.v.values[n] = static_cast<double>(n / 256 % 1000);
-      const AttentionOutputs outputs = device().run(*make_schedule(rung, p), inputs);
+      const AttentionOutputs outputs = run_rung(rung, p, inputs);
       CHECK(std::fabs(outputs.o.at(65535, 15, 15) - 535) < 1e-3);
       CHECK(std::fabs(outputs.o.at(1001, 0, 0) - 1) < 1e-5);
     }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <tuple>
 
 #include "gpu_support.h"
 #include "kernels/common/facts.h"
@@ -45,13 +46,34 @@ TEST_CASE("every rung is right on 200 random problems") {
     const AttentionProblem p = random_gpu_problem(random);
     const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
     const Judge judge(p, inputs);
-    for (const std::string& rung : rungs(p.dtype)) judge.check(rung);
+    for (const std::string& rung : rungs(p)) judge.check(rung);
   }
 }
 
-TEST_CASE("long rows: on chip up to the limit, read twice above it") {
-  for (int seqlen_k : {1000, 3333, kSoftmaxRowLimit, kSoftmaxRowLimit + 1, 20000})
-    for (DType dtype : {DType::fp32, DType::bf16}) {
+TEST_CASE("flash_v3 in each of its tiles is right, also where CTAs take many query tiles") {
+  std::mt19937 random(fresh_seed());
+  for (int head_dim : {24, 64, 104, 128, 200, 256})
+    for (DType dtype : {DType::fp16, DType::bf16})
+      for (int round = 0; round < 6; ++round) {
+        AttentionProblem p;
+        p.batch = pick(random, {1, 2});
+        p.kv_heads = pick(random, {2, 8});
+        p.heads = p.kv_heads * pick(random, {1, 2, 4});
+        p.seqlen_q = pick(random, {1, 191, 193, 700, 1500});
+        p.seqlen_k = pick(random, {1, 127, 177, 900, 4097});
+        if (round == 0) p.batch = 16, p.heads = p.kv_heads = 8, p.seqlen_q = 900, p.seqlen_k = 300;  // 640 tiles of 192
+        p.head_dim = head_dim;
+        p.dtype = dtype;
+        p.causal = round % 3 == 1;
+        if (round % 3 == 2) p.window_left = pick(random, {0, 100}), p.window_right = pick(random, {-1, 0, 300});
+        const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
+        if (device().why_unsupported(*make_schedule("flash_v3", p)).empty()) Judge(p, inputs).check("flash_v3");
+      }
+}
+
+TEST_CASE("long rows: in the registers of one to eight warps, read twice when longer") {
+  for (DType dtype : {DType::fp32, DType::bf16})
+    for (int seqlen_k : {1000, 1025, 2049, 3333, 4097, 8192, 8193, 16384, 16385, 20000}) {
       AttentionProblem p;
       p.heads = p.kv_heads = 1;
       p.seqlen_q = 70;
@@ -87,6 +109,28 @@ TEST_CASE("a hundred runs give the same bits") {
   }
 }
 
+TEST_CASE("flash_v3: ten thousand runs give the same bits in each tile, whatever the order in which its warps get on") {
+  for (const auto& [head_dim, heads, seqlen] : {std::tuple{64, 6, 300}, {64, 300, 200}, {128, 6, 400}, {128, 1, 4200}}) {
+    AttentionProblem p;
+    p.heads = p.kv_heads = heads;
+    p.seqlen_q = 200;
+    p.seqlen_k = seqlen;
+    p.head_dim = head_dim;
+    const auto schedule = make_schedule("flash_v3", p);
+    if (!device().why_unsupported(*schedule).empty()) continue;
+    const AttentionInputs inputs = seeded_inputs(p, 11);
+    const AttentionOutputs first = device().run(*schedule, inputs);
+    int different = 0;
+    for (int run = 1; run < (heads < 10 ? 3300 : 100); ++run) {
+      const AttentionOutputs again = device().run(*schedule, inputs);
+      different += again.o.values != first.o.values || again.lse.values != first.lse.values;
+    }
+    CAPTURE(head_dim);
+    CAPTURE(heads);
+    CHECK(different == 0);
+  }
+}
+
 TEST_CASE("a kernel's log is its schedule, operation by operation") {
   std::mt19937 random(fresh_seed());
   for (int round = 0; round < 30; ++round) {
@@ -95,7 +139,7 @@ TEST_CASE("a kernel's log is its schedule, operation by operation") {
     p.dtype = round % 2 ? DType::fp32 : DType::bf16;
     if (round == 0) p.seqlen_k = 0;
     const AttentionInputs inputs = seeded_inputs(p, 1);
-    for (const std::string& rung : rungs(p.dtype)) {
+    for (const std::string& rung : rungs(p)) {
       const auto schedule = make_schedule(rung, p, kLoggedTile);
       const std::vector<LoggedOp> expected = expected_log(*schedule), log = device().log(*schedule, inputs);
       INFO(rung, ": ", text_of(p));
@@ -109,7 +153,7 @@ TEST_CASE("the logs kept for machines without a GPU are what the kernels do") {
   std::string text;
   const std::vector<AttentionProblem> problems = logged_problems();
   for (std::size_t n = 0; n < problems.size(); ++n)
-    for (const std::string& rung : rungs(problems[n].dtype)) {
+    for (const std::string& rung : rungs(problems[n])) {
       const auto schedule = make_schedule(rung, problems[n], kLoggedTile);
       text += log_text(rung, n, device().log(*schedule, seeded_inputs(problems[n], 1)));
     }
@@ -139,11 +183,11 @@ int expected_ctas_per_sm(const CtaResources& cta) {
 
 TEST_CASE("no rung spills a register, and the occupancy is the one the schedule implies") {
   for (DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
-    std::vector<std::pair<std::string, Pass>> all;
-    for (const std::string& rung : rungs(dtype)) all.emplace_back(rung, Pass::forward);
-    for (const std::string& rung : backward_rungs()) all.emplace_back(rung, Pass::backward);
-    for (const auto& [rung, pass] : all)
-      for (int head_dim : {32, 64, 128, 256}) {
+    for (int head_dim : {32, 64, 128, 256}) {
+      std::vector<std::pair<std::string, Pass>> all;
+      for (const std::string& rung : rungs(dtype)) all.emplace_back(rung, Pass::forward);
+      for (const std::string& rung : backward_rungs(dtype, head_dim)) all.emplace_back(rung, Pass::backward);
+      for (const auto& [rung, pass] : all) {
         AttentionProblem p;
         p.dtype = dtype;
         p.head_dim = head_dim;
@@ -160,6 +204,7 @@ TEST_CASE("no rung spills a register, and the occupancy is the one the schedule 
           CHECK(facts.ctas_per_sm == expected_ctas_per_sm(kernel.resources));
         }
       }
+    }
   }
 }
 

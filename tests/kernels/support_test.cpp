@@ -50,8 +50,14 @@ TEST_CASE("a backward pass runs where it has a rung, with its own tile, and is e
   for (int head_dim : {1, 32, 64, 100, 128, 256})
     for (const Algorithm& algorithm : algorithms(Pass::backward)) {
       p.head_dim = head_dim;
-      CHECK(kernels::why_unsupported(*make_schedule(algorithm.name, p), h200()) ==
-            (algorithm.rung.empty() ? algorithm.name + ": no kernel is built for the backward pass; those of flash_v2 are" : ""));
+      const std::string why = kernels::why_unsupported(*make_schedule(algorithm.name, p), h200());
+      if (algorithm.rung.empty())
+        CHECK(why == algorithm.name +
+                         ": no kernel is built for the backward pass; those of flash_v2, flash_v2_tensor are");
+      else if (algorithm.name == "flash_v2_tensor" && head_dim > 128)
+        CHECK(contains(why, "1 … 128"));
+      else
+        CHECK(why == "");
     }
   CHECK(contains(kernels::why_unsupported(*make_schedule("flash_v2", p, {64, 64, 1}), h200()), "built with 32 x 32"));
   p.head_dim = 257;
@@ -78,10 +84,38 @@ TEST_CASE("what is not built is refused with what is") {
   }
   for (int head_dim : {1, 7, 8, 24, 40, 72, 80, 96, 117, 118, 192, 256}) {
     p.head_dim = head_dim;
-    for (const Algorithm& algorithm : built()) CHECK(why(algorithm.name.c_str()) == "");
+    for (const Algorithm& algorithm : built())
+      if (head_dim % 8 == 0 || algorithm.name != "flash_v3")
+        CHECK(why(algorithm.name.c_str()) == "");
+      else
+        CHECK(contains(why("flash_v3"), "no multiple of 8, which TMA needs"));
   }
   p.dense_mask = true;
   CHECK(contains(why("flash_v2"), "causal and window run"));
+}
+
+TEST_CASE("flash_v3 runs on Hopper alone, with the tile that it takes for the problem") {
+  AttentionProblem p;
+  const auto why = [&](int capability, TileShape tile = {0, 0, 0}) {
+    DeviceInfo device = h200();
+    device.compute_capability = capability;
+    return kernels::why_unsupported(*make_schedule("flash_v3", p, tile), device);
+  };
+  for (int capability : {75, 80, 89, 100, 120})
+    CHECK(contains(why(capability), "needs compute capability 9.0 (Hopper): TMA and wgmma"));
+  for (int head_dim : {8, 64, 72, 128, 136, 256})
+    for (int seqlen : {1, 100, 1000, 5000, 20000})
+      for (int heads : {1, 16, 512})
+        for (bool causal : {false, true}) {
+          p.head_dim = head_dim;
+          p.seqlen_q = p.seqlen_k = seqlen;
+          p.heads = p.kv_heads = heads;
+          p.causal = causal;
+          CHECK(why(90) == "");
+        }
+  CHECK(contains(why(90, {64, 128, 2}), "simulated only"));
+  p.dtype = DType::fp32;
+  CHECK(contains(why(90), "fp16, bf16 are"));
 }
 
 TEST_CASE("shared memory over the device's limit is refused with both numbers") {

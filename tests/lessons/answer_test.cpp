@@ -7,6 +7,7 @@
 #include "tests/lessons/support.h"
 #include "viz/core/lesson_answer.h"
 #include "viz/core/lesson_state.h"
+#include "viz/io/json_numbers.h"
 
 namespace flashscope::viz {
 namespace {

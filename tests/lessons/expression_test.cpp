@@ -5,6 +5,7 @@
 
 #include "tests/lessons/support.h"
 #include "viz/core/lesson_units.h"
+#include "viz/io/json_numbers.h"
 
 namespace flashscope::viz {
 namespace {

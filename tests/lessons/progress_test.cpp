@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "tests/lessons/support.h"
+#include "tests/support/rounds.h"
 #include "tests/support/temporary_folder.h"
 #include "viz/io/files.h"
 #include "viz/io/lesson_progress.h"
@@ -106,7 +107,7 @@ TEST_CASE("L03: killed while saving, the file is the old one or the new one") {
   Progress large;
   for (int n = 0; n < 300; ++n) large["lesson " + std::to_string(n)] = finished("x")["x"];
   REQUIRE(save_progress(path, large) == "");
-  for (int n = 0; n < 100; ++n) {
+  for (int n = 0; n < rounds(100); ++n) {
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {

@@ -4,6 +4,7 @@
 
 #include "sim/error.h"
 #include "viz/core/lesson_runtime.h"
+#include "viz/io/json_numbers.h"
 
 namespace flashscope::viz::testing {
 
@@ -17,7 +18,8 @@ inline Lesson lesson_of(const std::string& body, const std::string& file = "t.md
 inline LessonEngine fixed_engine() {
   return [](const LessonRun&, const LessonLibrary&, const StillWanted&) {
     RunFacts facts;
-    facts.document = {{"bytes", 4456448}, {"us", 1.5}, {"name", "x"}, {"absent", "unavailable (no GPU)"}};
+    facts.document = std::make_shared<const Json>(
+        Json{{"bytes", 4456448}, {"us", 1.5}, {"name", "x"}, {"absent", "unavailable (no GPU)"}});
     return facts;
   };
 }

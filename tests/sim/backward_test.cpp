@@ -9,6 +9,7 @@
 #include "sim/compute/gradient_tolerance.h"
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
+#include "tests/support/rounds.h"
 
 namespace flashscope {
 namespace {
@@ -169,7 +170,7 @@ TEST_CASE("in fp32, fp16 and bf16 the gradients obey the tolerance rule: 150 ran
   const std::uint32_t seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937 random(seed);
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < rounds(150); ++round) {
     CAPTURE(round);
     AttentionProblem p = random_small_problem(random);
     p.pass = Pass::backward;

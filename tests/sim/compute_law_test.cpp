@@ -10,6 +10,7 @@
 #include "sim/compute/tolerance.h"
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
+#include "tests/support/rounds.h"
 
 namespace flashscope {
 namespace {
@@ -24,7 +25,7 @@ TEST_CASE("in fp64 every algorithm gives the reference to rounding: 600 random p
   const std::uint32_t seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937 random(seed);
-  for (int round = 0; round < 600; ++round) {
+  for (int round = 0; round < rounds(600); ++round) {
     CAPTURE(round);
     const AttentionProblem p = random_small_problem(random);
     const AttentionInputs inputs = random_inputs(p, random);
@@ -53,7 +54,7 @@ TEST_CASE("in fp32, fp16 and bf16 every algorithm obeys the tolerance rule: 600 
   const std::uint32_t seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937 random(seed);
-  for (int round = 0; round < 600; ++round) {
+  for (int round = 0; round < rounds(600); ++round) {
     CAPTURE(round);
     AttentionProblem p = random_small_problem(random);
     // E is a largest error: of a handful of elements it is luck, of a few hundred a measure (tolerance.h).
@@ -97,7 +98,7 @@ TEST_CASE("key tiles backward give the same numbers to rounding") {
   CAPTURE(seed);
   std::mt19937 random(seed);
   int different = 0;
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < rounds(100); ++round) {
     const AttentionProblem p = random_small_problem(random);
     const AttentionInputs inputs = random_inputs(p, random);
     TileShape tile = random_tile(random);
@@ -132,7 +133,7 @@ TEST_CASE("the yardstick is three_pass, bit for bit, whatever its tile") {
   const std::uint32_t seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937 random(seed);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < rounds(60); ++round) {
     AttentionProblem p = random_small_problem(random);
     p.dtype = static_cast<DType>(random() % 5);
     const AttentionInputs inputs = random_inputs(p, random);

@@ -9,6 +9,7 @@
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/memory.h"
 #include "tests/support/random_problem.h"
+#include "tests/support/rounds.h"
 
 namespace flashscope {
 namespace {
@@ -109,22 +110,24 @@ TEST_CASE("a name without a backward pass is refused with those that have one") 
 
 TEST_CASE("counted bytes equal the closed form on random problems, and FLOPs of kept pairs equal theirs") {
   std::mt19937 random(20261129);
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < rounds(400); ++round) {
     AttentionProblem p = random_problem(random);
     p.pass = round % 2 == 0 ? Pass::forward : Pass::backward;
-    const TileShape tile = random_tile(p, random);
+    TileShape tile = random_tile(p, random);
     for (const Algorithm& algorithm : algorithms(p.pass)) {
+      tile.whole_tiles = p.pass == Pass::forward && algorithm.name.rfind("flash_v2", 0) == 0 && random() % 2 == 0;
       const auto schedule = make_schedule(algorithm.name, p, tile);
       const KernelCount total = count(*schedule).total;
       const ClosedForm closed = schedule->closed_form();
       CAPTURE(algorithm.name);
       CAPTURE(round);
+      CAPTURE(tile.whole_tiles);
       CHECK(total.sm.read == closed.sm_read_bytes);
       CHECK(total.sm.write == closed.sm_write_bytes);
       CHECK(total.flops == attention_flops(p));
       const bool stores_p = p.pass == Pass::backward && algorithm.name == "three_pass";  // four products, not five
       if (!stores_p) CHECK(total.flops_executed >= total.flops);
-      if (algorithm.name == "flash_v2" && p.pass == Pass::forward)
+      if (algorithm.name == "flash_v2" && p.pass == Pass::forward && !tile.whole_tiles)
         CHECK(closed.paper_bytes + 4 * p.seqlen_q * p.num_heads() == total.sm.read + total.sm.write);
     }
   }
@@ -143,7 +146,7 @@ class PlainSink final : public OpSink {
 
 TEST_CASE("collapsing like tiles changes nothing") {
   std::mt19937 random(7);
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < rounds(150); ++round) {
     AttentionProblem p = random_problem(random);
     p.pass = round % 2 == 0 ? Pass::forward : Pass::backward;
     const TileShape tile = random_tile(p, random);
@@ -168,7 +171,7 @@ TEST_CASE("collapsing like tiles changes nothing") {
 
 TEST_CASE("sector traffic is at least the bytes asked for") {
   std::mt19937 random(11);
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < rounds(100); ++round) {
     const AttentionProblem p = random_problem(random);
     for (const char* name : {"three_pass", "flash_v1", "flash_v2"}) {
       const KernelCount total = count(*make_schedule(name, p, {16, 32, 1})).total;

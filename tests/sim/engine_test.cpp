@@ -12,6 +12,7 @@
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
 #include "tests/support/random_problem.h"
+#include "tests/support/rounds.h"
 #include "tests/support/test_machine.h"
 
 namespace flashscope {
@@ -38,7 +39,7 @@ TEST_CASE("flash_v2 on the reference problem reads every input once and leaves i
 TEST_CASE("laws of a run on random problems") {
   std::mt19937 random(20261129);
   const Machine machine = test_machine();
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < rounds(60); ++round) {
     AttentionProblem p = random_problem(random);
     p.pass = round % 2 == 0 ? Pass::forward : Pass::backward;
     if (round % 3 == 0) add_sparsity(p, random);
@@ -112,7 +113,7 @@ TEST_CASE("a folded program unfolds to the walk") {
     std::vector<TileOp> ops;
   };
   std::mt19937 random(3);
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < rounds(100); ++round) {
     AttentionProblem p = random_problem(random);
     p.head_dim = 64;  // rows of whole sectors, so that runs fold
     p.pass = round % 2 == 0 ? Pass::forward : Pass::backward;

@@ -6,6 +6,7 @@
 #include "attention_cases.h"
 #include "sim/schedule/algorithms.h"
 #include "tests/support/random_problem.h"
+#include "tests/support/rounds.h"
 
 namespace flashscope {
 namespace {
@@ -24,7 +25,7 @@ TEST_CASE("2,000 random problems through the reference and every schedule, to ro
   const std::uint32_t seed = fresh_seed();
   CAPTURE(seed);
   std::mt19937 random(seed);
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < rounds(2000); ++round) {
     CAPTURE(round);
     const AttentionProblem p = random_family_problem(random);
     const AttentionInputs inputs = random_inputs(p, random);

@@ -52,8 +52,8 @@ TEST_CASE("hits and misses of a cache that holds two tiles") {
 
 TEST_CASE("written tiles are pushed out as HBM writes, once, and stay dirty until then") {
   L2Cache cache(2 * kTile, 1);
-  cache.write(A, kTile);
-  cache.write(A, kTile);
+  cache.write(A, kTile, 0);
+  cache.write(A, kTile, 0);
   CHECK(cache.dirty_bytes() == kTile);
   CHECK(cache.read(A, kTile, 0).hit_bytes == kTile);
   CHECK(cache.read(B, kTile, 0).write_bytes == 0);
@@ -70,16 +70,36 @@ TEST_CASE("two partitions: a tile read from both sides is held twice, fetched on
   CHECK(cache.read(A, kTile, 1).miss_bytes == 0);
   CHECK(cache.read(A, kTile, 1).hit_bytes == kTile);
   CHECK(cache.resident_bytes() == 2 * kTile);
-  cache.write(A, kTile);  // the copies are brought up to date where they lie
+  cache.write(A, kTile, 0);  // the copies are brought up to date where they lie
   CHECK(cache.resident_bytes() == 2 * kTile);
   CHECK(cache.read(A, kTile, 1).hit_bytes == kTile);
 }
 
+TEST_CASE("two partitions: what is written lies at home and in the writer's half") {
+  L2Cache cache(8 * kTile, 2);
+  cache.write(A, kTile, 0);
+  CHECK(cache.resident_bytes() == kTile + kTile / 2);
+  CHECK(cache.dirty_bytes() == kTile);
+  const L2Cache::Access other = cache.read(A, kTile, 1);
+  CHECK(other.hit_bytes == kTile);
+  CHECK(other.far);
+  CHECK(cache.resident_bytes() == 2 * kTile);
+}
+
+TEST_CASE("slices of different sizes hold the capacity between them") {
+  for (int spread : {0, 100, 173}) {
+    L2Cache cache(64 * 1024 * kTile, 2, 32, spread);
+    for (int tile = 0; tile < 4 * 64 * 1024; ++tile) cache.read(tile, kTile, tile % 2);
+    CHECK(cache.resident_bytes() > 64 * 1023 * kTile);
+    CHECK(cache.resident_bytes() <= 64 * 1024 * kTile);
+  }
+}
+
 TEST_CASE("half of the capacity may be dirty: beyond that the oldest write goes to HBM, and its tile stays") {
   L2Cache cache(4 * kTile, 1);
-  cache.write(A, kTile);
-  cache.write(B, kTile);
-  const L2Cache::Access third = cache.write(C, kTile);
+  cache.write(A, kTile, 0);
+  cache.write(B, kTile, 0);
+  const L2Cache::Access third = cache.write(C, kTile, 0);
   CHECK(third.write_bytes == kTile);
   REQUIRE(cache.evictions().size() == 1);
   CHECK(cache.evictions()[0].block == A);
@@ -89,8 +109,8 @@ TEST_CASE("half of the capacity may be dirty: beyond that the oldest write goes 
 
 TEST_CASE("a store that starts inside a sector fetches that sector, once") {
   L2Cache cache(4 * kTile, 1);
-  CHECK(cache.write(A, kTile, 64).miss_bytes == 64);
-  CHECK(cache.write(A, kTile, 64).miss_bytes == 0);
+  CHECK(cache.write(A, kTile, 0, 64).miss_bytes == 64);
+  CHECK(cache.write(A, kTile, 0, 64).miss_bytes == 0);
 }
 
 TEST_CASE("random accesses agree with a plain list by use and by write") {
@@ -103,7 +123,7 @@ TEST_CASE("random accesses agree with a plain list by use and by write") {
       const std::int64_t tile = random() % 60;
       const bool write = random() % 3 == 0;
       const bool present = std::find(used.begin(), used.end(), tile) != used.end();
-      const L2Cache::Access a = write ? cache.write(tile, kTile) : cache.read(tile, kTile, 0);
+      const L2Cache::Access a = write ? cache.write(tile, kTile, 0) : cache.read(tile, kTile, 0);
       if (!write) REQUIRE((a.hit_bytes == kTile) == present);
       int to_hbm = 0;
       used.remove(tile);

@@ -9,6 +9,7 @@
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/fma_rungs.h"
 #include "sim/schedule/fma_work.h"
+#include "tests/support/rounds.h"
 #include "tests/support/test_machine.h"
 
 namespace flashscope {
@@ -51,7 +52,7 @@ TEST_CASE("CTAs that share an SM finish after one alone, and before all that the
   std::mt19937 random(seed);
   const auto draw = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
   const SmModel model(test_machine());
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < rounds(200); ++round) {
     WarpWork work;
     Clocks one_by_one = 0;  // of one warp: nothing overlaps
     for (int n = draw(1, 6); n > 0; --n) {
@@ -133,7 +134,8 @@ TEST_CASE("every algorithm gives work for each of its operations, without negati
       for (int Stretch::*count : {&Stretch::instructions, &Stretch::clocks, &Stretch::fma, &Stretch::alu,
                                   &Stretch::mufu, &Stretch::bank_reads, &Stretch::wavefronts, &Stretch::waits})
         CHECK(sum(work, count) >= 0);
-      if (op.op == Op::scores || op.op == Op::weighted_sum) CHECK(sum(work, &Stretch::fma) + sum(work, &Stretch::mma) > 0);
+      if (op.op == Op::scores || op.op == Op::weighted_sum)
+        CHECK(sum(work, &Stretch::fma) + sum(work, &Stretch::mma) + sum(work, &Stretch::wgmma) > 0);
     }
 
    private:

@@ -9,6 +9,7 @@
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
 #include "tests/support/random_problem.h"
+#include "tests/support/rounds.h"
 
 namespace flashscope {
 namespace {
@@ -20,7 +21,7 @@ TEST_CASE("a tile is visited when a pair of it is kept, unmasked when all are, a
   SUBCASE("a fresh seed") {}
   CAPTURE(seed);
   std::mt19937 random(seed);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < rounds(300); ++round) {
     AttentionProblem p = random_small_problem(random);
     add_sparsity(p, random);
     const TileShape tile{1 + static_cast<int>(random() % 40), 1 + static_cast<int>(random() % 40), 1};
@@ -52,7 +53,7 @@ TEST_CASE("a tile is visited when a pair of it is kept, unmasked when all are, a
 
 TEST_CASE("counted bytes equal the closed form under sparse masks, forward and backward, and FLOPs are those of kept pairs") {
   std::mt19937 random(20261130);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < rounds(300); ++round) {
     AttentionProblem p = random_problem(random);
     add_sparsity(p, random);
     p.pass = round % 2 == 0 ? Pass::forward : Pass::backward;

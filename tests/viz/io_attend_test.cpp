@@ -7,6 +7,7 @@
 
 #include "tests/support/temporary_folder.h"
 #include "tests/support/throws_error.h"
+#include "viz/io/json_numbers.h"
 
 namespace flashscope {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "tests/support/temporary_folder.h"
 #include "tests/support/throws_error.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/machine_io.h"
 
 namespace flashscope {

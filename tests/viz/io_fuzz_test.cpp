@@ -9,6 +9,7 @@
 #include "viz/io/attend_io.h"
 #include "viz/io/embedded.h"
 #include "viz/io/files.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/machine_io.h"
 #include "viz/io/npy.h"
 #include "viz/io/recording.h"

@@ -9,6 +9,7 @@
 #include "tests/support/random_problem.h"
 #include "tests/support/test_machine.h"
 #include "tests/support/throws_error.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/machine_io.h"
 
 namespace flashscope {

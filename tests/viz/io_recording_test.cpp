@@ -8,6 +8,7 @@
 
 #include "tests/support/temporary_folder.h"
 #include "tests/support/throws_error.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/version.h"
 
 namespace flashscope {

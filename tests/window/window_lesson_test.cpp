@@ -3,6 +3,7 @@
 #include <imgui.h>
 
 #include "support.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/toml.h"
 #include "viz/panels/lesson.h"
 
@@ -15,7 +16,7 @@ namespace {
 LessonEngine quick_engine() {
   return [](const LessonRun& run, const LessonLibrary&, const StillWanted&) {
     RunFacts facts;
-    facts.document = {{"n", 16}, {"name", run.name}};
+    facts.document = std::make_shared<const Json>(Json{{"n", 16}, {"name", run.name}});
     return facts;
   };
 }

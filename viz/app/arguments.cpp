@@ -70,6 +70,7 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   ProblemOptions problem;
   ProblemOptionSet which;
   which.algorithm = false;  // two of them, below
+  which.residency = false;
   add_problem_options(app, problem, which);
   std::array<std::optional<std::string>, 2> sides;
   std::optional<Inspector> inspector;

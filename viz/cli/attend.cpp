@@ -1,6 +1,4 @@
 // flashscope attend: attention on the user's own tensors, executed operation by operation as the schedule says.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <exception>
 #include <memory>
@@ -10,11 +8,13 @@
 #include "sim/schedule/algorithms.h"
 #include "viz/cli/command.h"
 #include "viz/cli/describe.h"
+#include "viz/cli/format.h"
 #include "viz/cli/options.h"
 #include "viz/cli/problem_options.h"
 #include "viz/cli/table.h"
 #include "viz/io/attend_io.h"
 #include "viz/io/files.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/prediction_io.h"
 #include "viz/io/version.h"
 
@@ -182,8 +182,8 @@ std::string difference_text(const Result& result) {
   if (any([](const Output& output) { return output.error.nonfinite > 0; }))
     return "Some elements are not finite where full softmax in float64 is: look at the magnitude of the inputs.";
   if (dtype != DType::fp64)
-    return fmt::format("The difference from full softmax in float64 is that of {}; the inputs were rounded to it too.",
-                       name_of(dtype));
+    return formatted("The difference from full softmax in float64 is that of {}; the inputs were rounded to it too.",
+                     name_of(dtype));
   if (!any([](const Output& output) { return output.error.max_abs > 0; }))
     return "On these inputs equal to full softmax to the last bit; in general it is exact to rounding, not bit for "
            "bit.";
@@ -193,21 +193,21 @@ std::string difference_text(const Result& result) {
 std::string report(const Result& result, const Options& options) {
   using enum Table::Align;
   const AttentionProblem& problem = result.schedule->problem();
-  std::string text = fmt::format("{} on the {}: {}; {}; key tiles {}\n\n", result.schedule->algorithm(),
-                                 options.on_gpu ? "GPU" : "CPU", describe(problem), describe(result.schedule->tile()),
-                                 options.backward_keys ? "last to first" : "first to last");
+  std::string text = formatted("{} on the {}: {}; {}; key tiles {}\n\n", result.schedule->algorithm(),
+                               options.on_gpu ? "GPU" : "CPU", describe(problem), describe(result.schedule->tile()),
+                               options.backward_keys ? "last to first" : "first to last");
   Table table({left, right, right, right});
   table.row({"against full softmax in float64", "max |error|", "mean |error|", "non-finite"});
   for (const Output& output : result.list)
-    table.row({output.name, fmt::format("{:.3g}", output.error.max_abs), fmt::format("{:.3g}", output.error.mean_abs),
+    table.row({output.name, formatted("{:.3g}", output.error.max_abs), formatted("{:.3g}", output.error.mean_abs),
                grouped(output.error.nonfinite)});
   text += table.text() + "  " + difference_text(result) + "\n";
   const auto show = [&](const char* name, const Array& array) {
     if (array.values.size() > kShownValues) return;
-    text += fmt::format("\n{}\n", name);
+    text += formatted("\n{}\n", name);
     for (int head = 0; head < array.heads; ++head)
       for (int row = 0; row < array.rows; ++row) {
-        text += array.heads > 1 ? fmt::format("  head {} row {}:", head, row) : fmt::format("  row {}:", row);
+        text += array.heads > 1 ? formatted("  head {} row {}:", head, row) : formatted("  row {}:", row);
         for (int col = 0; col < array.cols; ++col) text += " " + number_text(array.at(head, row, col));
         text += "\n";
       }
@@ -216,8 +216,8 @@ std::string report(const Result& result, const Options& options) {
   if (options.steps) {
     text += "\nAfter each key tile\n";
     for (const Json& step : result.steps)
-      text += fmt::format("  cta {} tile {}: m {} l {} rescale {} acc {}\n", step["cta"].dump(), step["tile"].dump(),
-                          step["m"].dump(), step["l"].dump(), step["rescale"].dump(), step["acc"].dump());
+      text += formatted("  cta {} tile {}: m {} l {} rescale {} acc {}\n", step["cta"].dump(), step["tile"].dump(),
+                        step["m"].dump(), step["l"].dump(), step["rescale"].dump(), step["acc"].dump());
   }
   return text;
 }
@@ -254,7 +254,7 @@ Action declare_attend(CLI::App& app) {
                             "--scale: 0 would make every weight equal; it takes a number other than 0");
             });
   ProblemOptionSet set;
-  set.sizes = set.gpu = set.start = set.pass = false;  // d_out says which pass
+  set.sizes = set.gpu = set.start = set.pass = set.residency = false;  // d_out says which pass
   set.dtypes = {"fp64", "fp32", "fp16", "bf16", "fp8"};
   add_problem_options(app, options->shared, set);
   add_value(app, "--kv-order", "ORDER", "order of the key tiles: forward, backward (forward)",

@@ -1,6 +1,4 @@
 // flashscope bench: how fast the simulator itself is, on a fixed list of problems.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -10,6 +8,7 @@
 #include "sim/schedule/algorithms.h"
 #include "viz/cli/command.h"
 #include "viz/cli/describe.h"
+#include "viz/cli/format.h"
 #include "viz/cli/options.h"
 #include "viz/cli/table.h"
 #include "viz/io/json_numbers.h"
@@ -101,7 +100,7 @@ std::string table_text(const std::vector<Timed>& all) {
     table.row({name_of(t.entry->work), t.entry->algorithm, describe(t.problem), grouped_decimal(t.milliseconds, 2),
                runs ? grouped(t.operations) : "", runs ? grouped(static_cast<std::int64_t>(per_second(t))) : ""});
   }
-  return fmt::format("The simulator's own speed, for {}, one thread\n\n{}", kMachine, table.text());
+  return formatted("The simulator's own speed, for {}, one thread\n\n{}", kMachine, table.text());
 }
 
 void bench_command(const Options& options, Context& context) {

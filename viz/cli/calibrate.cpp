@@ -1,17 +1,17 @@
 // flashscope calibrate: microbenchmarks of the GPU here, made into a machine file for --gpu.
-#include <fmt/format.h>
-
 #include <csignal>
 #include <memory>
 #include <optional>
 
 #include "sim/error.h"
 #include "viz/cli/command.h"
+#include "viz/cli/format.h"
 #include "viz/cli/options.h"
 #include "viz/cli/table.h"
 #include "viz/cli/today.h"
 #include "viz/io/calibration_io.h"
 #include "viz/io/files.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/machine_io.h"
 
 namespace flashscope {
@@ -62,7 +62,7 @@ std::string fields_text(const Machine& machine) {
     table.row({field.key, value_text(q.value), field.unit,
                q.spread ? spread_text(q.spread->p10, q.spread->p90) : "",
                q.documented ? value_text(q.documented->value) : "",
-               q.documented && q.documented->value != 0 ? fmt::format("{:.3f}", q.value / q.documented->value) : "",
+               q.documented && q.documented->value != 0 ? formatted("{:.3f}", q.value / q.documented->value) : "",
                q.source == "calibration" ? q.documented ? "calibration; beside it: " + q.documented->source : q.source
                                          : q.source + ": not measured"});
   }
@@ -105,7 +105,7 @@ kernels::Calibration measured(const Options& options, kernels::Device& device, C
   kernels::CalibrateOptions run = options.calibrate;
   std::string shown;
   run.progress = [&](double share, const std::string& group) {
-    if (group != shown) context.note(fmt::format("[{:3.0f} %] {}\n", 100 * share, group));
+    if (group != shown) context.note(formatted("[{:3.0f} %] {}\n", 100 * share, group));
     shown = group;
     return interrupted == 0;
   };
@@ -134,15 +134,15 @@ void calibrate(const Options& options, Context& context) {
     file->commit();
   }
   if (options.json) return context.print(json_text(document, -1));
-  context.print(fmt::format(
+  context.print(formatted(
       "{}, driver {}, CUDA {}, {}{}\n\n{}\nEvery reading: median, 10th and 90th percentile, samples, and the field it "
       "fills\n\n{}{}",
       info.name, info.driver_version.empty() ? "unknown" : info.driver_version, info.cuda_version, date,
       base.same_gpu ? "" : "; no description of this GPU is shipped, what is not measured is that of the " +
                                base.machine.title,
       fields_text(machine), readings_text(calibration),
-      file ? fmt::format("\nWritten to {}; use it with --gpu {}\n", options.out,
-                         options.out.find('/') == std::string::npos ? "./" + options.out : options.out)
+      file ? formatted("\nWritten to {}; use it with --gpu {}\n", options.out,
+                       options.out.find('/') == std::string::npos ? "./" + options.out : options.out)
            : ""));
 }
 

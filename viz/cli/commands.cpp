@@ -32,7 +32,8 @@ const std::vector<Command>& commands() {
       {"validate", "predicted against recorded, row by row, with the summary of errors",
        "Examples:\n"
        "  flashscope validate\n"
-       "  flashscope validate my-gpu.json --csv > errors.csv",
+       "  flashscope validate my-gpu.json --csv > errors.csv\n"
+       "  flashscope validate --ncu counters.csv --kernel flash_fwd --heads 32 --seqlen 2048 --br 128 --bc 128",
        declare_validate},
       {"calibrate", "microbenchmarks of the GPU here, made into a machine file for --gpu",
        "Examples:\n"

@@ -1,6 +1,4 @@
 // flashscope compare: predicted beside measured for two settings, and why their bytes differ.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -8,10 +6,12 @@
 #include "sim/error.h"
 #include "viz/cli/command.h"
 #include "viz/cli/describe.h"
+#include "viz/cli/format.h"
 #include "viz/cli/options.h"
 #include "viz/cli/problem_options.h"
 #include "viz/cli/table.h"
 #include "viz/core/traffic_reasons.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/prediction_io.h"
 
 namespace flashscope {
@@ -195,8 +195,8 @@ std::string reasons_text(const Side& a, const Side& b) {
     return head + wrapped(sentences, kWidth, static_cast<int>(head.size())) + "\n";
   };
   for (const Difference& d : differences(a, b)) {
-    text += fmt::format("  {}   A − B: {} at the SMs, {} at HBM\n", d.group->name, signed_bytes(d.sm()),
-                        signed_bytes(d.hbm()));
+    text += formatted("  {}   A − B: {} at the SMs, {} at HBM\n", d.group->name, signed_bytes(d.sm()),
+                      signed_bytes(d.hbm()));
     text += d.a.sentences == d.b.sentences ? lines("A and B", d.a) : lines("A", d.a) + lines("B", d.b);
   }
   return text;
@@ -205,11 +205,11 @@ std::string reasons_text(const Side& a, const Side& b) {
 std::string summary_line(const Side& a, const Side& b) {
   const auto ratio = [&](auto of) { return ratio_text(as_double(of(a)), as_double(of(b))); };
   return wrapped(
-             fmt::format("In short: A moves {} B's bytes by the paper's count, {} at the SMs, {} at HBM (dirty lines "
-                         "included), and takes {} B's time (predicted).",
-                         ratio(kQuantities[5].predicted),
-                         ratio([](const Side& s) { return s.prediction.count.sm.read + s.prediction.count.sm.write; }),
-                         ratio([](const Side& s) {
+             formatted("In short: A moves {} B's bytes by the paper's count, {} at the SMs, {} at HBM (dirty lines "
+                       "included), and takes {} B's time (predicted).",
+                       ratio(kQuantities[5].predicted),
+                       ratio([](const Side& s) { return s.prediction.count.sm.read + s.prediction.count.sm.write; }),
+                       ratio([](const Side& s) {
                            return s.prediction.hbm.read + s.prediction.hbm.write + s.prediction.hbm_dirty_bytes;
                          }),
                          ratio_text(a.prediction.time_us(), b.prediction.time_us())),
@@ -220,9 +220,9 @@ std::string summary_line(const Side& a, const Side& b) {
 std::string report(const Side& a, const Side& b) {
   std::string text;
   for (const auto& [letter, side] : {std::pair{"A", &a}, std::pair{"B", &b}})
-    text += fmt::format("{}  {}: {}; {}\n   on {}, start {}\n", letter, side->schedule->algorithm(),
-                        describe(side->schedule->problem()), describe(side->schedule->tile()), side->machine.title,
-                        name_of(side->options.start));
+    text += formatted("{}  {}: {}; {}\n   on {}, start {}\n", letter, side->schedule->algorithm(),
+                      describe(side->schedule->problem()), describe(side->schedule->tile()), side->machine.title,
+                      name_of(side->options.start));
   for (const auto& [letter, side] : {std::pair{"A", &a}, std::pair{"B", &b}}) {
     const std::string note = extrapolation_note(*side->schedule, side->prediction);
     if (!note.empty()) text += "   " + std::string(letter) + ": " + note + "\n";
@@ -271,19 +271,19 @@ std::string json_report(const Side& a, const Side& b) {
 
 std::string csv_report(const Side& a, const Side& b) {
   std::string text = "quantity,a_predicted,b_predicted,a_measured,b_measured\n";
-  for (const Quantity& q : kQuantities) text += fmt::format("{},{},{},,\n", q.key, q.predicted(a), q.predicted(b));
+  for (const Quantity& q : kQuantities) text += formatted("{},{},{},,\n", q.key, q.predicted(a), q.predicted(b));
   const auto cell = [](const auto& measured) {
     const Json value = measured_json(measured);
     return csv_field(value.is_string() ? value.get<std::string>() : value.dump());
   };
   for (const CountedQuantity& q : kCounted)
-    text += fmt::format("counted_{},{},{},{},{}\n", q.key, q.predicted(a), q.predicted(b),
-                        cell(a.recorded.measured.*q.measured), cell(b.recorded.measured.*q.measured));
-  text += fmt::format("time_us_at_recorded_clock,{},{},{},{}\n", number_text(a.time_us_at_clock),
-                      number_text(b.time_us_at_clock), cell(a.recorded.measured.time_us),
-                      cell(b.recorded.measured.time_us));
+    text += formatted("counted_{},{},{},{},{}\n", q.key, q.predicted(a), q.predicted(b),
+                      cell(a.recorded.measured.*q.measured), cell(b.recorded.measured.*q.measured));
+  text += formatted("time_us_at_recorded_clock,{},{},{},{}\n", number_text(a.time_us_at_clock),
+                    number_text(b.time_us_at_clock), cell(a.recorded.measured.time_us),
+                    cell(b.recorded.measured.time_us));
   return text +
-         fmt::format("time_us,{},{},,\n", number_text(a.prediction.time_us()), number_text(b.prediction.time_us()));
+         formatted("time_us,{},{},,\n", number_text(a.prediction.time_us()), number_text(b.prediction.time_us()));
 }
 
 void compare(const Options& options, Context& context) {

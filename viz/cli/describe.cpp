@@ -1,38 +1,39 @@
 #include "viz/cli/describe.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
 #include <vector>
 
 #include "sim/schedule/algorithms.h"
+#include "viz/cli/format.h"
 #include "viz/cli/table.h"
+#include "viz/io/json_numbers.h"
 
 namespace flashscope {
 
 std::string describe(const AttentionProblem& p) {
-  std::string text = fmt::format("batch {}, heads {}", grouped(p.batch), grouped(p.heads));
-  if (p.kv_heads != p.heads) text += fmt::format(", kv_heads {}", grouped(p.kv_heads));
+  std::string text = formatted("batch {}, heads {}", grouped(p.batch), grouped(p.heads));
+  if (p.kv_heads != p.heads) text += formatted(", kv_heads {}", grouped(p.kv_heads));
   if (p.seqlen_q == p.seqlen_k)
-    text += fmt::format(", seqlen {}", grouped(p.seqlen_q));
+    text += formatted(", seqlen {}", grouped(p.seqlen_q));
   else
-    text += fmt::format(", seqlen_q {}, seqlen_k {}", grouped(p.seqlen_q), grouped(p.seqlen_k));
-  text += fmt::format(", head_dim {}, {}", p.head_dim, name_of(p.dtype));
+    text += formatted(", seqlen_q {}, seqlen_k {}", grouped(p.seqlen_q), grouped(p.seqlen_k));
+  text += formatted(", head_dim {}, {}", p.head_dim, name_of(p.dtype));
   if (p.pass == Pass::backward) text += ", backward";
-  if (!p.cu_seqlens_q.empty()) text += fmt::format(", {} packed sequences", grouped(std::ssize(p.cu_seqlens_q) - 1));
+  if (!p.cu_seqlens_q.empty()) text += formatted(", {} packed sequences", grouped(std::ssize(p.cu_seqlens_q) - 1));
   if (p.block_mask) text += ", block mask " + p.block_mask.mask->name;
   const MaskShape mask = p.mask();
   if (mask.left < 0 && mask.right < 0) return text + ", no mask";
   if (mask.left < 0 && mask.right == 0) return text + ", causal";
-  return text + fmt::format(", window {},{}", mask.left, mask.right);
+  return text + formatted(", window {},{}", mask.left, mask.right);
 }
 
 std::string describe(const TileShape& tile) {
-  std::string text = fmt::format("Br {}, Bc {}", tile.br, tile.bc);
-  if (tile.stages != 1) text += fmt::format(", stages {}", tile.stages);
-  if (tile.splits != 1) text += fmt::format(", splits {}", tile.splits);
+  std::string text = formatted("Br {}, Bc {}", tile.br, tile.bc);
+  if (tile.stages != 1) text += formatted(", stages {}", tile.stages);
+  if (tile.splits != 1) text += formatted(", splits {}", tile.splits);
+  if (tile.whole_tiles) text += ", whole tiles";
   return text;
 }
 
@@ -46,7 +47,7 @@ std::string describe_reasons(const KernelPrediction& kernel) {
   for (const auto& [time, reason] : shares) {
     const double percent = 100.0 * static_cast<double>(time) / static_cast<double>(kernel.cta_time);
     if (percent < 0.05) break;
-    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", name_of(reason), percent);
+    text += formatted("{}{} {:.1f} %", text.empty() ? "" : ", ", name_of(reason), percent);
   }
   return text;
 }
@@ -57,7 +58,7 @@ std::string extrapolation_note(const Schedule& schedule, const Prediction& predi
   if (prediction.simulated_heads == 0)
     return "HBM traffic and time: the first CTAs of each kernel simulated, the rest continued in a straight line; counts "
            "are exact.";
-  return fmt::format(
+  return formatted(
       "HBM traffic and time: {} of {} heads simulated, the rest continued in a straight line; counts are exact.",
       grouped(prediction.simulated_heads), grouped(heads));
 }

@@ -1,16 +1,16 @@
 // flashscope lesson: lessons without a window. List them, check them, grade answers, write one as a page.
-#include <fmt/format.h>
-
 #include <memory>
 
 #include "sim/error.h"
 #include "viz/cli/command.h"
+#include "viz/cli/format.h"
 #include "viz/cli/lesson_engine.h"
 #include "viz/cli/lesson_html.h"
 #include "viz/cli/options.h"
 #include "viz/cli/table.h"
 #include "viz/core/lesson_check.h"
 #include "viz/io/files.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/lesson_library.h"
 #include "viz/io/toml.h"
 #include "viz/io/version.h"
@@ -94,7 +94,7 @@ void check(const Options& options, Context& context) {
     const viz::LessonCheck c = checked(file, library, engine);
     table.row({c.name, std::to_string(c.steps), std::to_string(c.runs), std::to_string(c.values),
                std::to_string(c.claims), std::to_string(c.shows), std::to_string(c.asks), std::to_string(c.words),
-               fmt::format("{:.0f}", c.minutes), fmt::format("{:.0f}", c.reading_ease)});
+               formatted("{:.0f}", c.minutes), formatted("{:.0f}", c.reading_ease)});
     array.push_back({{"name", c.name},
                      {"title", c.title},
                      {"steps", c.steps},
@@ -117,8 +117,8 @@ void check(const Options& options, Context& context) {
                                    "English.\n");
   if (!faults.empty()) {
     context.note(faults);
-    throw Error(ErrorKind::input, fmt::format("lesson check: {} {} in {} of {} lessons", count,
-                                              count == 1 ? "fault" : "faults", lessons, files.size()));
+    throw Error(ErrorKind::input, formatted("lesson check: {} {} in {} of {} lessons", count,
+                                            count == 1 ? "fault" : "faults", lessons, files.size()));
   }
 }
 

@@ -8,6 +8,7 @@
 #include "sim/schedule/algorithms.h"
 #include "viz/cli/problem_options.h"
 #include "viz/io/attend_io.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/machine_io.h"
 #include "viz/io/prediction_io.h"
 #include "viz/io/recording.h"
@@ -114,17 +115,18 @@ RunFacts predict(const LessonRun& run, const viz::StillWanted& still_wanted) {
     prediction.count = count(*schedule).total;
     prediction.simulated_heads = schedule->problem().num_heads();
   }
-  facts.document = prediction_to_json(*schedule, machine, options.start, prediction);
+  Json document = prediction_to_json(*schedule, machine, options.start, prediction);
   if (run.timed) {
-    add_kernel_facts(facts.document, prediction);
+    add_kernel_facts(document, prediction);
   } else {
     // What only a timed run knows must not stand there as 0.
     for (const char* key : {"time_us", "hbm_read_bytes", "hbm_write_bytes", "hbm_dirty_bytes", "tensors", "kernels"})
-      facts.document.erase(key);
-    facts.document["tile"].erase("ctas_per_sm");
+      document.erase(key);
+    document["tile"].erase("ctas_per_sm");
   }
-  facts.document["machine"] = values_of(machine);
-  facts.document["recorded"] = recorded(machine, *schedule, options.start);
+  document["machine"] = values_of(machine);
+  document["recorded"] = recorded(machine, *schedule, options.start);
+  facts.document = std::make_shared<const Json>(std::move(document));
   return facts;
 }
 
@@ -168,7 +170,7 @@ RunFacts attend(const LessonRun& run, const LessonLibrary& library) {
   const auto error_json = [](const OutputError& error) -> Json {
     return {{"max_abs", json_number(error.max_abs)}, {"mean_abs", json_number(error.mean_abs)}};
   };
-  Json& document = facts.document;
+  Json document;
   document["algorithm"] = schedule->algorithm();
   document["problem"] = problem_to_json(problem);
   document["tile"] = tile_to_json(schedule->tile());
@@ -191,6 +193,7 @@ RunFacts attend(const LessonRun& run, const LessonLibrary& library) {
     scores.push_back(std::move(row));
   }
   document["scores"] = std::move(scores);
+  facts.document = std::make_shared<const Json>(std::move(document));
   return facts;
 }
 

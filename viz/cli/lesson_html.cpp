@@ -1,10 +1,9 @@
 #include "viz/cli/lesson_html.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "sim/error.h"
+#include "viz/cli/format.h"
 #include "viz/core/lesson_page.h"
 #include "viz/core/scene.h"
 #include "viz/core/session.h"
@@ -34,7 +33,7 @@ std::string escaped(const std::string& text) {
 }
 
 std::string hex(Color color) {
-  return fmt::format("#{:02x}{:02x}{:02x}", color & 0xFF, color >> 8 & 0xFF, color >> 16 & 0xFF);
+  return formatted("#{:02x}{:02x}{:02x}", color & 0xFF, color >> 8 & 0xFF, color >> 16 & 0xFF);
 }
 
 /// The CSS variable of a colour: the same page serves light and dark.
@@ -137,7 +136,7 @@ std::string map_svg(const TileMap& map, double x, double y, double width, double
       while (end < map.across && map.at(row, end).state == cell.state) ++end;
       const bool used = cell.state != Cell::untouched && cell.state != Cell::skipped;
       const bool now = cell.state == Cell::reading || cell.state == Cell::writing;
-      svg += fmt::format(
+      svg += formatted(
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"var({})\" opacity=\"{}\"/>",
           x + col * w, y + row * h, (end - col) * w, h, used ? variable(map.tensor) : "--grip",
           cell.state == Cell::skipped ? "0.3"
@@ -145,18 +144,18 @@ std::string map_svg(const TileMap& map, double x, double y, double width, double
                                       : "0.6");
       col = end;
     }
-  svg += fmt::format(
+  svg += formatted(
       "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" stroke=\"var(--line)\"/>", x, y,
       width, height);
-  return svg + fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x, y - 5, name_of(map.tensor));
+  return svg + formatted("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x, y - 5, name_of(map.tensor));
 }
 
 /// One algorithm at one instant, 340 units wide.
 std::string stage_svg(const StageTrace& trace, const Scene& scene, double left) {
-  std::string svg = fmt::format("<text x=\"{}\" y=\"16\" font-weight=\"600\">{}, {} of {}</text>", left,
-                                escaped(trace.schedule().algorithm()), time_text(static_cast<double>(scene.t) / 1e6),
-                                time_text(trace.prediction().time_us()));
-  svg += fmt::format("<text class=\"dim\" x=\"{}\" y=\"36\">in HBM, one head</text>", left);
+  std::string svg = formatted("<text x=\"{}\" y=\"16\" font-weight=\"600\">{}, {} of {}</text>", left,
+                              escaped(trace.schedule().algorithm()), time_text(static_cast<double>(scene.t) / 1e6),
+                              time_text(trace.prediction().time_us()));
+  svg += formatted("<text class=\"dim\" x=\"{}\" y=\"36\">in HBM, one head</text>", left);
   double x = left;
   for (const TileMap& map : scene.maps) {
     if (map.across == 0 || map.down == 0) continue;
@@ -169,20 +168,20 @@ std::string stage_svg(const StageTrace& trace, const Scene& scene, double left) 
   for (const SmView& sm : scene.sms)
     if (!cta && !sm.ctas.empty()) cta = &sm.ctas[0];
   svg +=
-      fmt::format("<text class=\"dim\" x=\"{}\" y=\"{}\">{}</text>", left, y,
-                  cta ? escaped(fmt::format("on chip, CTA {}: {}", cta->cta, cta->doing)) : "on chip: no CTA at work");
+      formatted("<text class=\"dim\" x=\"{}\" y=\"{}\">{}</text>", left, y,
+                cta ? escaped(formatted("on chip, CTA {}: {}", cta->cta, cta->doing)) : "on chip: no CTA at work");
   x = left;
   for (const HeldTile& tile : cta ? cta->tiles : std::vector<HeldTile>()) {
     const double width = 16 + 8.0 * static_cast<double>(tile.name.size());
-    svg += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"22\" rx=\"3\" fill=\"var({})\" opacity=\"{}\"/>",
-                       x, y + 10, width, variable(tile.tensor), tile.spent ? "0.35" : "0.6");
-    svg += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>", x + 8, y + 26, escaped(tile.name));
+    svg += formatted("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"22\" rx=\"3\" fill=\"var({})\" opacity=\"{}\"/>",
+                     x, y + 10, width, variable(tile.tensor), tile.spent ? "0.35" : "0.6");
+    svg += formatted("<text x=\"{}\" y=\"{}\">{}</text>", x + 8, y + 26, escaped(tile.name));
     x += width + 8;
   }
-  return svg + fmt::format("<text x=\"{}\" y=\"{}\">moved: {} to the SMs, {} from HBM, {} to HBM</text>", left,
-                           y + 56, size_text(static_cast<double>(scene.moved.sm_read)),
-                           size_text(static_cast<double>(scene.moved.hbm_read)),
-                           size_text(static_cast<double>(scene.moved.hbm_write)));
+  return svg + formatted("<text x=\"{}\" y=\"{}\">moved: {} to the SMs, {} from HBM, {} to HBM</text>", left,
+                         y + 56, size_text(static_cast<double>(scene.moved.sm_read)),
+                         size_text(static_cast<double>(scene.moved.hbm_read)),
+                         size_text(static_cast<double>(scene.moved.hbm_write)));
 }
 
 std::string show_html(const OpenLesson& open, const LessonShow& show, const std::string& point) {
@@ -194,7 +193,7 @@ std::string show_html(const OpenLesson& open, const LessonShow& show, const std:
     traces.push_back(trace_stage(settings.algorithms[n], problem, settings.tile, machine, settings.start));
   const Picoseconds t = moment_of(open.lesson, show, *traces.back());
   const double width = traces.size() == 2 ? 720 : 360;
-  std::string svg = fmt::format("<svg viewBox=\"0 0 {} 236\" role=\"img\" aria-label=\"the stage\">", width);
+  std::string svg = formatted("<svg viewBox=\"0 0 {} 236\" role=\"img\" aria-label=\"the stage\">", width);
   for (std::size_t n = 0; n < traces.size(); ++n)
     svg += stage_svg(*traces[n], make_scene(*traces[n], t, 1), 370.0 * static_cast<double>(n));
   return "<figure>" + svg + "</svg><figcaption>The stage: " + escaped(describe(problem)) + ", on " +

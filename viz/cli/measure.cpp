@@ -1,6 +1,4 @@
 // flashscope measure: run kernels on the GPU here. Check first, then time and count, and show the prediction beside it.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -10,11 +8,13 @@
 #include "sim/schedule/algorithms.h"
 #include "viz/cli/command.h"
 #include "viz/cli/describe.h"
+#include "viz/cli/format.h"
 #include "viz/cli/options.h"
 #include "viz/cli/problem_options.h"
 #include "viz/cli/table.h"
 #include "viz/cli/today.h"
 #include "viz/io/files.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/prediction_io.h"
 #include "viz/io/recording.h"
 #include "viz/io/version.h"
@@ -138,11 +138,11 @@ std::string refusal_of_counters(const kernels::Measurement& m) {
 std::string rows_text(const Outcome& outcome) {
   using enum Table::Align;
   const kernels::Measurement& m = *outcome.measured;
-  std::string text = fmt::format("{}: {}; {}\n", outcome.schedule->algorithm(), describe(outcome.schedule->problem()),
-                                 describe(outcome.schedule->tile()));
+  std::string text = formatted("{}: {}; {}\n", outcome.schedule->algorithm(), describe(outcome.schedule->problem()),
+                               describe(outcome.schedule->tile()));
   const auto verified = [](const std::string& name, const kernels::Verification& v) {
-    return fmt::format("{} {}: max |error| {:.3g}, mean {:.3g}, {:.0f} % of its tolerance", name,
-                       v.passed ? "right" : "WRONG", v.max_abs, v.mean_abs, 100 * v.tolerance_used);
+    return formatted("{} {}: max |error| {:.3g}, mean {:.3g}, {:.0f} % of its tolerance", name,
+                     v.passed ? "right" : "WRONG", v.max_abs, v.mean_abs, 100 * v.tolerance_used);
   };
   std::string checks;
   for (const auto& [name, v] : kernels::verifications(m, outcome.schedule->problem().pass))
@@ -175,7 +175,7 @@ std::string rows_text(const Outcome& outcome) {
   if (m.time_us.value) {
     table.row({"time", predicted_us, grouped_decimal(*m.time_us.value, 1) + " µs",
                outcome.predicted ? error_text(outcome.predicted->time_us(), *m.time_us.value) : "",
-               fmt::format("spread {} µs over {} launches", grouped_decimal(m.time_spread_us, 1), m.launches)});
+               formatted("spread {} µs over {} launches", grouped_decimal(m.time_spread_us, 1), m.launches)});
     const std::int64_t flops = attention_flops(outcome.schedule->problem());
     table.row({"TFLOP/s of kept pairs", outcome.predicted ? tflops_text(flops, outcome.predicted->time_us()) : none,
                tflops_text(flops, *m.time_us.value)});
@@ -271,15 +271,15 @@ void measure(const Options& options, Context& context) {
   std::optional<Recording> recording;
   if (!options.record.empty()) recording = open_recording(options.record, info, machine);
   if (machine.title.find(info.name) == std::string::npos)
-    context.note(fmt::format("flashscope: measured on {}, predicted for {}; --gpu chooses the prediction\n", info.name,
-                             machine.title));
+    context.note(formatted("flashscope: measured on {}, predicted for {}; --gpu chooses the prediction\n", info.name,
+                           machine.title));
 
   std::optional<Error> failure;
   std::string refused_counters;
   int measured = 0;
   Json rows = Json::array();
   for (std::size_t k = 0; k < tasks.size(); ++k) {
-    context.note(fmt::format("[{}/{}] {}\n", k + 1, tasks.size(), tasks[k].options.algorithm));
+    context.note(formatted("[{}/{}] {}\n", k + 1, tasks.size(), tasks[k].options.algorithm));
     const Outcome outcome = measure_task(tasks[k], *device, machine, options, failure);
     if (outcome.measured) {
       ++measured;
@@ -320,7 +320,7 @@ void measure(const Options& options, Context& context) {
 Action declare_measure(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   ProblemOptionSet set;
-  set.algorithm = set.start = false;
+  set.algorithm = set.start = set.residency = false;
   set.dtypes = {"fp32", "fp16", "bf16"};
   add_problem_options(app, options->shared, set);
   add_texts(app, "--algorithm", "NAME", "a rung, or all; may be given more than once (all)", options->algorithms);

@@ -14,7 +14,9 @@
 namespace flashscope {
 namespace {
 
-enum class Group { size, mask, dtype, algorithm, pass, tile, gpu, start };
+constexpr int kMostCtasPerSm = 64;  // more than any GPU holds
+
+enum class Group { size, mask, dtype, algorithm, pass, tile, residency, gpu, start };
 
 /// One option: how it is declared, and how its text becomes a value. `set` throws Error(usage) that begins with
 /// `option`.
@@ -58,6 +60,13 @@ ProblemOption offsets(const char* name, std::vector<int> ProblemOptions::*member
           }};
 }
 
+ProblemOption flag(const char* name, Group group, std::string description, bool& (*of)(ProblemOptions&)) {
+  return {name, group, "", std::move(description),
+          [of](ProblemOptions& options, const std::string& option, const std::string& text) {
+            of(options) = text.empty() || parse_choice(option, text, {"true", "false"}) == "true";
+          }};
+}
+
 ProblemOption tile_side(const char* name, int TileShape::*side, int hi, std::string description) {
   return {name, Group::tile, range_type(1, hi), std::move(description),
           [side, hi](ProblemOptions& options, const std::string& option, const std::string& text) {
@@ -89,10 +98,8 @@ const std::vector<ProblemOption>& problem_options() {
        [](Options& options, const std::string& option, const std::string& text) {
          options.dtype = dtype_from_name(parse_choice(option, text, {"fp32", "fp16", "bf16", "fp8", "fp64"}));
        }},
-      {"causal", Group::mask, "", "query i sees key j when j <= i + seqlen_k - seqlen_q (bottom right)",
-       [](Options& options, const std::string& option, const std::string& text) {
-         options.causal = text.empty() || parse_choice(option, text, {"true", "false"}) == "true";
-       }},
+      flag("causal", Group::mask, "query i sees key j when j <= i + seqlen_k - seqlen_q (bottom right)",
+           [](Options& options) -> bool& { return options.causal; }),
       {"window", Group::mask, "LEFT,RIGHT", "keys seen before and after the diagonal, both inclusive; -1: all",
        [](Options& options, const std::string& option, const std::string& text) {
          const std::vector<std::string> sides = split(text, ',');
@@ -126,6 +133,12 @@ const std::vector<ProblemOption>& problem_options() {
        [](Options& options, const std::string& option, const std::string& text) {
          options.tile.splits = static_cast<int>(parse_integer(option, text, 0, kMaxSplits));
        }},
+      integer("ctas-per-sm", Group::residency, &Options::ctas_per_sm, 1, kMostCtasPerSm,
+              "somebody else's kernel: CTAs that an SM holds (as many as fit)"),
+      flag("persistent", Group::residency, "somebody else's kernel: one CTA an SM, which takes tile after tile",
+           [](Options& options) -> bool& { return options.persistent; }),
+      flag("whole-tiles", Group::residency, "somebody else's kernel: its loads move whole tiles at the ends too (TMA)",
+           [](Options& options) -> bool& { return options.tile.whole_tiles; }),
       {"gpu", Group::gpu, "NAME|FILE", "GPU to predict: a shipped description or a machine file (nvidia-h200)",
        [](Options& options, const std::string& option, const std::string& text) {
          if (text.empty()) throw Error(ErrorKind::usage, option + ": the value is empty; it takes a name or a file");
@@ -139,6 +152,12 @@ const std::vector<ProblemOption>& problem_options() {
   return list;
 }
 
+bool is_flag(const std::string& name) {
+  for (const ProblemOption& option : problem_options())
+    if (name == option.name) return option.type.empty();
+  return false;
+}
+
 bool is_in(const ProblemOptionSet& which, Group group) {
   switch (group) {
     case Group::size: return which.sizes;
@@ -146,6 +165,7 @@ bool is_in(const ProblemOptionSet& which, Group group) {
     case Group::pass: return which.pass;
     case Group::gpu: return which.gpu;
     case Group::start: return which.start;
+    case Group::residency: return which.residency;
     case Group::mask:
     case Group::dtype:
     case Group::tile: return true;
@@ -208,10 +228,24 @@ TileShape ProblemOptions::tile_for(const AttentionProblem& p) const {
 
 std::unique_ptr<Schedule> ProblemOptions::schedule() const {
   const AttentionProblem p = problem();
-  return make_schedule(algorithm, p, tile_for(p));
+  auto result = make_schedule(algorithm, p, tile_for(p));
+  if (!ctas_per_sm) return result;
+  const Machine limited = machine();
+  for (const KernelLaunch& launch : result->kernels())
+    if (const int fit = occupancy(launch.resources, limited).ctas_per_sm; fit < *ctas_per_sm)
+      throw Error(ErrorKind::unsupported,
+                  "--ctas-per-sm: of " + launch.name + " with these tiles " + std::to_string(fit) + " fit on an SM of " +
+                      limited.name + ", not " + std::to_string(*ctas_per_sm) +
+                      "; choose a smaller --br or --bc, or a rung that needs less");
+  return result;
 }
 
-Machine ProblemOptions::machine() const { return load_machine(gpu); }
+Machine ProblemOptions::machine() const {
+  Machine result = load_machine(gpu);
+  const int most = ctas_per_sm ? *ctas_per_sm : persistent ? 1 : kMostCtasPerSm;
+  result.max_ctas_per_sm.value = std::min<double>(result.max_ctas_per_sm.value, most);
+  return result;
+}
 
 void add_problem_options(CLI::App& app, ProblemOptions& options, const ProblemOptionSet& which) {
   static constexpr const char* kGroup = "Problem";
@@ -247,14 +281,13 @@ ProblemOptions apply_setting(ProblemOptions base, const std::string& setting) {
   set_problem_option(base, "algorithm", parts[0]);
   for (std::size_t k = 1; k < parts.size(); ++k) {
     if (parts[k].rfind("block-mask=", 0) == 0)  // a preset has colons of its own
-      while (k + 1 < parts.size() && parts[k + 1].find('=') == std::string::npos && parts[k + 1] != "causal") {
+      while (k + 1 < parts.size() && parts[k + 1].find('=') == std::string::npos && !is_flag(parts[k + 1])) {
         parts[k + 1] = parts[k] + ":" + parts[k + 1];
         ++k;
       }
     const std::size_t equals = parts[k].find('=');
     const std::string name = parts[k].substr(0, equals);
-    const bool is_flag = name == "causal";
-    if (equals == std::string::npos && !is_flag)
+    if (equals == std::string::npos && !is_flag(name))
       throw Error(ErrorKind::usage, "'" + setting + "': '" + parts[k] + "' is not OPTION=VALUE");
     // A side's own length replaces the shared one, whichever way the shared one was given.
     if (name == "seqlen") base.seqlen_q = base.seqlen_k = std::nullopt;

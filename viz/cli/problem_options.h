@@ -33,6 +33,11 @@ struct ProblemOptions {
   TileShape tile = {0, 0, 0, false, 0};  // 0: the rung's own; splits: as many as run at once on the GPU
   std::string gpu = "nvidia-h200";
   Start start = Start::cold;
+  // Of a kernel of somebody else: what its rung here would say itself.
+  std::optional<int> ctas_per_sm;  // that an SM holds at once
+  bool persistent = false;         // CTAs stay, one an SM unless ctas_per_sm says more, and take one tile after the other
+
+  bool operator==(const ProblemOptions&) const = default;
 
   /// Puts the mask options into a problem whose sizes are known.
   void set_mask(AttentionProblem& problem) const;
@@ -40,8 +45,9 @@ struct ProblemOptions {
   AttentionProblem problem() const;
   /// `tile` with the splits that the algorithm and the GPU give.
   TileShape tile_for(const AttentionProblem& problem) const;
+  /// Throws Error(unsupported) where fewer CTAs fit on an SM than the options say.
   std::unique_ptr<Schedule> schedule() const;
-  /// A shipped description, or a file. Throws Error(usage), Error(input).
+  /// A shipped description, or a file; its SMs hold no more CTAs than the options say. Throws Error(usage), Error(input).
   Machine machine() const;
 };
 
@@ -52,6 +58,7 @@ struct ProblemOptionSet {
   bool pass = true;
   bool gpu = true;
   bool start = true;
+  bool residency = true;  // --ctas-per-sm, --persistent, --whole-tiles
   std::vector<std::string> dtypes = {"fp32", "fp16", "bf16", "fp8"};
 };
 

@@ -1,6 +1,4 @@
 // flashscope simulate: one algorithm predicted. Traffic, FLOPs, time, stalls; a trace; a sweep.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -10,10 +8,12 @@
 #include "sim/schedule/memory.h"
 #include "viz/cli/command.h"
 #include "viz/cli/describe.h"
+#include "viz/cli/format.h"
 #include "viz/cli/options.h"
 #include "viz/cli/problem_options.h"
 #include "viz/cli/table.h"
 #include "viz/io/files.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/prediction_io.h"
 #include "viz/io/trace_export.h"
 
@@ -105,10 +105,10 @@ std::string recomputation_text(const Schedule& schedule, const KernelCount& coun
   const std::int64_t paper = schedule.closed_form().paper_bytes;
   const std::int64_t product = 2 * std::int64_t{p.head_dim} * p.seqlen_q * p.seqlen_k * p.num_heads();
   if (product == 0) return "nothing to compute";
-  std::string text = fmt::format("{} products of whole matrices",
-                                 grouped_decimal(static_cast<double>(count.flops_executed) / static_cast<double>(product), 2));
+  std::string text = formatted("{} products of whole matrices",
+                               grouped_decimal(static_cast<double>(count.flops_executed) / static_cast<double>(product), 2));
   if (paper < stored)
-    text += fmt::format("; storing P takes 4, and {} more by the paper's count", decimal_bytes(stored - paper));
+    text += formatted("; storing P takes 4, and {} more by the paper's count", decimal_bytes(stored - paper));
   return text;
 }
 
@@ -212,7 +212,7 @@ Json training_json(const TrainingStep& step) {
 std::string report(const Schedule& schedule, const Machine& machine, Start start, const Prediction& prediction) {
   const double us = prediction.time_us();
   const std::string note = extrapolation_note(schedule, prediction);
-  return fmt::format(
+  return formatted(
       "{} on {} ({}), predicted\n  {}\n  {}, start {}\n\n  time  {} µs\n  rate  {} TFLOP/s of kept pairs, {} TFLOP/s "
       "of "
       "executed FLOPs\n{}\n{}\n{}\n{}",

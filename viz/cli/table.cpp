@@ -1,9 +1,9 @@
 #include "viz/cli/table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include "viz/cli/format.h"
 
 namespace flashscope {
 namespace {
@@ -26,7 +26,7 @@ std::string grouped(std::int64_t value) { return with_separators(std::to_string(
 
 std::string decimal_bytes(std::int64_t bytes) {
   static constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
-  if (bytes < 1000) return fmt::format("{} B", bytes);
+  if (bytes < 1000) return formatted("{} B", bytes);
   double value = static_cast<double>(bytes);
   int unit = 0;
   // 999.5 would round to four digits.
@@ -34,12 +34,12 @@ std::string decimal_bytes(std::int64_t bytes) {
     value /= 1000;
     ++unit;
   }
-  return fmt::format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, units[unit]);
+  return formatted("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, units[unit]);
 }
 
 std::string grouped_decimal(double value, int decimals) {
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
-  const std::string text = fmt::format("{:.{}f}", value, decimals);
+  const std::string text = formatted("{:.{}f}", value, decimals);
   const std::size_t point = text.find('.');
   return with_separators(text.substr(0, point)) + (point == std::string::npos ? "" : text.substr(point));
 }
@@ -53,7 +53,7 @@ std::string ratio_text(double a, double b) {
 std::string error_text(double predicted, double measured) {
   if (measured == 0 || !std::isfinite(predicted) || !std::isfinite(measured)) return "n/a";
   const double percent = (predicted - measured) / measured * 100;
-  return fmt::format("{:+.{}f} %", percent, std::abs(percent) < 0.095 ? 3 : std::abs(percent) < 99.5 ? 1 : 0);
+  return formatted("{:+.{}f} %", percent, std::abs(percent) < 0.095 ? 3 : std::abs(percent) < 99.5 ? 1 : 0);
 }
 
 std::string tflops_text(std::int64_t flops, double time_us) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/error.h"
+#include "viz/io/json_numbers.h"
 
 namespace flashscope::viz {
 namespace {

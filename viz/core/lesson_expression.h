@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "viz/core/lesson_number.h"
-#include "viz/io/json_numbers.h"
+#include "viz/io/json_fwd.h"
 
 namespace flashscope::viz {
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/error.h"
+#include "viz/io/json_numbers.h"
 
 namespace flashscope::viz {
 namespace {
@@ -16,7 +17,7 @@ class Opener {
   Opener(OpenLesson& open) : m_open(open) {
     m_documents = [this](const std::string& name) -> const Json& {
       const auto run = m_open.runs.find(name);
-      if (run != m_open.runs.end()) return run->second.document;
+      if (run != m_open.runs.end()) return *run->second.document;
       std::string names;
       for (const LessonRun& r : m_open.lesson.runs) names += (names.empty() ? "" : ", ") + r.name;
       throw Error(ErrorKind::input,

@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "viz/core/lesson_answer.h"
 #include "viz/core/settings.h"
 #include "viz/core/stage_trace.h"
+#include "viz/io/json_fwd.h"
 #include "viz/io/lesson.h"
 #include "viz/io/lesson_library.h"
 
@@ -19,7 +21,7 @@ namespace flashscope::viz {
 struct RunFacts {
   /// `simulate --json`, with `recorded` (the shipped recording's row), `machine` (values by key) and, in each kernel,
   /// `limited_by` and `shares` (of CTA time by reason); or `attend --steps --json`.
-  Json document;
+  std::shared_ptr<const Json> document;  // never null in an open lesson
   std::optional<Settings> settings;  // what the stage needs to show it; none for `attend`
 };
 

@@ -7,6 +7,7 @@
 
 #include "sim/error.h"
 #include "viz/core/text.h"
+#include "viz/io/json_numbers.h"
 
 namespace flashscope::viz {
 namespace {

@@ -25,7 +25,8 @@ std::vector<std::string> names_of(Tensor tensor) {
 bool is_about_a_gradient(Op op) { return op == Op::clear_gradient || op == Op::gradient_sum; }
 
 bool reports(const std::string& line, const TileOp& op) {
-  if (op.op == Op::wait) return contains(line, "wait_for_copies<");
+  if (op.op == Op::wait)
+    return contains(line, "wait_for_copies<") || (contains(line, "_full(") && contains(line, ").wait("));
   if (op.op != Op::load && op.op != Op::store)
     return contains(line, "log.compute(Op::" + std::string(name_of(op.op)) + ",") &&
            (!is_about_a_gradient(op.op) || contains(line, "Tensor::" + std::string(name_of(op.tensor)) + ")"));
@@ -83,8 +84,8 @@ SourceFile source_of(const std::string& algorithm, Pass pass) {
   const std::string name = rung + "_" + algorithm + (pass == Pass::backward ? "_backward.cu" : ".cu");
   if (!append_source(name, file)) return file;
   file.name = name;
-  // A kernel that two rungs share stands in a header: below the rung that includes it.
-  for (const std::string shared : {"row_softmax.cuh"})
+  // A kernel that two rungs share, or that is built in many ways, stands in a header: below the rung that includes it.
+  for (const std::string shared : {"row_softmax.cuh", "07_flash_v3.cuh"})
     if (std::any_of(file.lines.begin(), file.lines.end(),
                     [&](const std::string& line) { return contains(line, "#include") && contains(line, shared); })) {
       file.lines.insert(file.lines.end(), {"", "// ---- " + shared + " " + std::string(80, '-'), ""});
@@ -103,6 +104,9 @@ SourcePlace source_place(const SourceFile& file, const std::string& kernel, cons
   place.kernel_last = std::min(size, place.kernel_last + 1);
   for (int n = place.kernel_first; n < place.kernel_last; ++n)
     if (reports(line(n), op)) place.lit.push_back(n);
+  if (place.lit.empty())  // in what it calls, which then stands below it
+    for (int n = place.kernel_last; n < size; ++n)
+      if (reports(line(n), op)) place.lit.push_back(n), place.kernel_last = size;
   if (place.lit.empty()) return place;
   place.step_first = place.lit.front();
   while (place.step_first > place.kernel_first && !begins_step(line(place.step_first))) --place.step_first;

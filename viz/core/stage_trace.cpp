@@ -109,7 +109,6 @@ void StageTrace::make_grids() {
 /// The trace says how many bytes each load missed; which tiles L2 held meanwhile, and what it wrote back, follows from
 /// running the engine's own cache over the same accesses in the same order.
 void StageTrace::replay_cache(const std::vector<OpSpan>& before, const std::vector<OpSpan>& recorded, Start start) {
-  const int partitions = static_cast<int>(m_machine.l2_partitions.value);
   L2Cache cache = l2_of(m_machine);
   const BlockMap blocks(*m_schedule);
 
@@ -152,11 +151,12 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& before, const std::vect
       if (!moves(span.op)) continue;
       Moved& moved = m_moved_by[n];
       const BlockMap::Region region = blocks.region_of(span.op);
+      const int partition = l2_partition_of(span.sm, m_machine);
       const std::int64_t fill_bytes = span.op.fill_bytes / std::max(1, region.size());
       region.for_each(0, [&](std::int64_t block) {
         const std::int64_t bytes = blocks.bytes_of(span.op.tensor, block);
-        moved.hbm_read += span.op.op == Op::load ? cache.read(block, bytes, span.sm % partitions).miss_bytes
-                                                 : cache.write(block, bytes, fill_bytes).miss_bytes;
+        moved.hbm_read += span.op.op == Op::load ? cache.read(block, bytes, partition).miss_bytes
+                                                 : cache.write(block, bytes, partition, fill_bytes).miss_bytes;
         for (const L2Cache::Eviction& eviction : cache.evictions()) moved.hbm_write += eviction.bytes;
       });
       (span.op.op == Op::load ? moved.sm_read : moved.sm_write) = span.op.bytes;

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "sim/compute/compute.h"
-#include "viz/io/json_numbers.h"
+#include "viz/io/json_fwd.h"
 #include "viz/io/npy.h"
 
 namespace flashscope {

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "sim/error.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/machine_io.h"
 #include "viz/io/version.h"
 

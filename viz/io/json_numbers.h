@@ -7,10 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-namespace flashscope {
+#include "viz/io/json_fwd.h"
 
-/// Keys keep the order in which they were written.
-using Json = nlohmann::ordered_json;
+namespace flashscope {
 
 /// Parses strict JSON. Throws Error(input) with file, line and column; also for a key that stands twice in one object
 /// and for more than 64 levels.

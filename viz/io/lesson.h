@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "viz/io/json_numbers.h"
 
 namespace flashscope {
 

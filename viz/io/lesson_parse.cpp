@@ -3,6 +3,7 @@
 #include <set>
 
 #include "sim/error.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/lesson.h"
 #include "viz/io/toml.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sim/machine/machine.h"
-#include "viz/io/json_numbers.h"
+#include "viz/io/json_fwd.h"
 
 namespace flashscope {
 

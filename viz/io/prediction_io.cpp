@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/error.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/version.h"
 
 namespace flashscope {
@@ -155,6 +156,7 @@ Json tile_to_json(const TileShape& tile) {
   Json object = {{"br", tile.br}, {"bc", tile.bc}, {"stages", tile.stages}};
   if (tile.backward_keys) object["kv_order"] = "backward";
   if (tile.splits != 1) object["splits"] = tile.splits;
+  if (tile.whole_tiles) object["whole_tiles"] = true;
   return object;
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "sim/engine/engine.h"
-#include "viz/io/json_numbers.h"
+#include "viz/io/json_fwd.h"
 
 namespace flashscope {
 

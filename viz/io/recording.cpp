@@ -8,6 +8,7 @@
 #include "sim/schedule/algorithms.h"
 #include "viz/io/embedded.h"
 #include "viz/io/files.h"
+#include "viz/io/json_numbers.h"
 #include "viz/io/prediction_io.h"
 #include "viz/io/version.h"
 
@@ -107,6 +108,7 @@ RecordingRow row_from_json(const Json& object, const std::string& place) {
   };
   row.tile = {side("br", 1024), side("bc", 1024), side("stages", 8)};
   if (tile.contains("splits")) row.tile.splits = side("splits", kMaxSplits);
+  if (tile.contains("whole_tiles")) row.tile.whole_tiles = bool_member(tile, "whole_tiles", place + ".tile");
   if (tile.contains("kv_order")) {
     const std::string order = string_member(tile, "kv_order", place + ".tile");
     if (order != "forward" && order != "backward")

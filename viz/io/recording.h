@@ -6,7 +6,7 @@
 
 #include "kernels/kernels.h"
 #include "sim/engine/engine.h"
-#include "viz/io/json_numbers.h"
+#include "viz/io/json_fwd.h"
 
 namespace flashscope {
 

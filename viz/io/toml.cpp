@@ -7,6 +7,7 @@
 #endif
 
 #include "sim/error.h"
+#include "viz/io/json_numbers.h"
 
 namespace flashscope {
 namespace {

@@ -45,6 +45,41 @@ __global__ void read_and_write(const char* in, char* out, std::int64_t pieces, u
   }
 }
 
+/// Groups of `group` CTAs read the same chunks: as the CTAs of a head read its K and V.
+__global__ void group_read(const char* data, std::int64_t pieces, int group, int shift, unsigned* sink) {
+  const int groups = gridDim.x / group, own = (blockIdx.x + shift) % gridDim.x / group;
+  unsigned sum = 0;
+  for (std::int64_t piece = own; piece < pieces; piece += groups) sum ^= read_piece(data, piece);
+  keep(sum, sink);
+}
+
+__device__ unsigned own_sm() {
+  unsigned sm;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+  return sm;
+}
+
+__global__ void sm_of_cta(unsigned* sms) {
+  if (threadIdx.x == 0) sms[blockIdx.x] = own_sm();
+}
+
+constexpr int kMapLines = 64, kLine = 128;
+
+/// The CTA on SM `sm` reads lines one after the other; clocks of each. One warp, one lane.
+__global__ void read_lines_on(unsigned sm, const char* data, int lines, unsigned* clocks) {
+  if (own_sm() != sm || threadIdx.x != 0) return;
+  unsigned chain = 0;
+  for (int line = 0; line < lines; ++line) {
+    const long long begin = clock64();
+    unsigned x;
+    asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(x) : "l"(data + line * kLine + (chain & 0)) : "memory");
+    chain ^= x;
+    asm volatile("" ::"r"(chain) : "memory");
+    const long long end = clock64() + (chain == 0x12345 ? 1 : 0);
+    clocks[line] = static_cast<unsigned>(end - begin);
+  }
+}
+
 /// One thread a row: it writes its row element after element, so that a sector is complete only after 32 / element
 /// steps, while `rows` sectors are being written at once.
 template <class Element>
@@ -122,6 +157,61 @@ struct Probe {
     }
   }
 
+  /// What of a buffer A is still there when a second kernel reads it, after B was read or written in between.
+  void between() {
+    struct Case {
+      const char* name;
+      int group, read_mib, write_mib;
+    };
+    std::printf("\nHBM reads of A's second scan over A: each piece read by one CTA of a group (group, MiB of B read, MiB written)\n%8s", "A MiB");
+    constexpr Case kCases[] = {{"1", 1, 0, 0},   {"1 r8", 1, 8, 0},   {"1 r16", 1, 16, 0},  {"1 w8", 1, 0, 8},   {"1 w16", 1, 0, 16},
+                               {"1 w24", 1, 0, 24}, {"2", 2, 0, 0},   {"16", 16, 0, 0},  {"16 r8", 16, 8, 0}, {"16 w8", 16, 0, 8},
+                               {"16 w16", 16, 0, 16}, {"16 w24", 16, 0, 24}};
+    for (const Case& c : kCases) std::printf(" %8s", c.name);
+    std::printf("\n");
+    for (int mib : {4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60, 64, 72, 80}) {
+      std::printf("%8d", mib);
+      for (const Case& c : kCases) {
+        const std::int64_t bytes = std::int64_t{mib} << 20, pieces = bytes / kPieceBytes;
+        const int grid = 4 * sms;
+        const CounterValues v = count([&] {
+          group_read<<<grid, kScanThreads>>>(a, pieces, c.group, 0, sink);
+          const std::int64_t read = std::int64_t{c.read_mib} << 20, write = std::int64_t{c.write_mib} << 20;
+          if (read) group_read<<<grid, kScanThreads>>>(b, read / kPieceBytes, c.group, 0, sink);
+          if (write) own_write<<<grid, kScanThreads>>>(b, write / kPieceBytes, 5);
+          group_read<<<grid, kScanThreads>>>(a, pieces, c.group, 7, sink);
+        });
+        const double first = 1 + static_cast<double>(c.read_mib) / mib;
+        std::printf(" %8.3f", over(v.hbm_read_bytes, bytes) - first);
+      }
+      std::printf("\n");
+      std::fflush(stdout);
+    }
+  }
+
+  /// Which SMs share a partition, and on which SM the CTAs of a grid start. SM 0 reads lines: those at home in the other
+  /// partition are copied into its own. An SM of its partition then finds all of them near, one of the other half of
+  /// them far.
+  void map() {
+    std::vector<unsigned> clocks(kMapLines), cta_sms(static_cast<std::size_t>(4 * sms));
+    std::printf("\nMean clocks to 64 lines that SM 0 has read, by SM\n");
+    for (int sm = 0; sm < sms; ++sm) {
+      const char* lines = a + std::int64_t{sm} * kMapLines * kLine;
+      unsigned* const out = sink + 4096;
+      read_lines_on<<<4 * sms, 32>>>(0, lines, kMapLines, out);
+      read_lines_on<<<4 * sms, 32>>>(static_cast<unsigned>(sm), lines, kMapLines, out);
+      check_cuda(cudaMemcpy(clocks.data(), out, sizeof(unsigned) * kMapLines, cudaMemcpyDeviceToHost), "reading clocks");
+      double sum = 0;
+      for (unsigned c : clocks) sum += c;
+      std::printf("%s%d:%.0f", sm % 12 ? "  " : "\n", sm, sum / kMapLines);
+    }
+    std::printf("\nSMs of the CTAs of a grid, in order\n");
+    sm_of_cta<<<4 * sms, kScanThreads>>>(sink);
+    check_cuda(cudaMemcpy(cta_sms.data(), sink, cta_sms.size() * sizeof(unsigned), cudaMemcpyDeviceToHost), "reading SMs");
+    for (std::size_t n = 0; n < cta_sms.size(); ++n) std::printf("%s%u", n % 33 ? " " : "\n", cta_sms[n]);
+    std::printf("\n");
+  }
+
   template <class Element>
   void partial_rows(const char* name) {
     constexpr int kRowBytes = 2048;
@@ -152,11 +242,13 @@ int run() {
     return 4;
   }
   constexpr std::int64_t kBufferBytes = std::int64_t{1} << 30;
-  const DeviceBuffer a(kBufferBytes, "the probe"), b(kBufferBytes, "the probe"), sink(256, "the probe");
+  const DeviceBuffer a(kBufferBytes, "the probe"), b(kBufferBytes, "the probe"), sink(1 << 20, "the probe");
   stream_write(a.data(), kBufferBytes, 3);
   stream_write(b.data(), kBufferBytes, 4);
   Probe probe{*opened.counters, static_cast<char*>(a.data()), static_cast<char*>(b.data()),
               static_cast<unsigned*>(static_cast<void*>(sink.data())), sms};
+  probe.map();
+  probe.between();
   probe.scans();
   std::printf("\nRows written one element a thread; bytes over those of the rows, %d B each\n", 2048);
   probe.partial_rows<unsigned short>("2 B");

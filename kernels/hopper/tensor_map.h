@@ -1,0 +1,16 @@
+// Tensor maps for TMA, made on the host.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "sim/problem.h"
+
+namespace flashscope::kernels {
+
+/// A (heads, rows, cols) tensor of two-byte elements, row-major without gaps, read by boxes of box_rows × 64 columns of
+/// one head, swizzled by 128 bytes. Needs rows of a multiple of 16 bytes and a base aligned to 16. Throws Error
+/// (resource) where the driver has no such function, (internal) where it refuses.
+CUtensorMap make_tensor_map(DType dtype, const void* base, int heads, int rows, int cols, int box_rows);
+
+}  // namespace flashscope::kernels
