@@ -38,16 +38,18 @@ std::shared_ptr<const CtaWork> CtaWorks::make(std::int64_t cta) {
       work->runs.push_back(run_of(segment, 0, 1, times));
       continue;
     }
-    // Steps of `most`, between multiples of it: CTAs that stream the same tiles then take them in the same steps. Before
-    // and behind them the largest that begin at a multiple of themselves.
+    // A CTA starts and ends tile by tile: what nothing else hides is not longer than it is. Steps grow in between, each
+    // between multiples of itself, so that CTAs that stream the same tiles take them in the same steps.
     const TileOp& op = segment.ops.front();
     const bool forwards = segment.repeat.step > 0;
     const std::int64_t at = segment.repeat.axis == Axis::i ? op.i : op.j;
     for (std::int64_t done = 0; done < times;) {
       const std::int64_t edge = forwards ? at + done : at + 1 - done;  // of the next tile, where it is entered
+      const std::int64_t largest = std::max<std::int64_t>(1, std::min(done, (times - done) / 2));
       int together = most;
-      while (edge % together != 0 || times - done < together) together /= 2;
-      const std::int64_t repeats = together == most ? (times - done) / most : 1;
+      while (edge % together != 0 || together > largest) together /= 2;
+      const std::int64_t repeats =
+          together == most ? std::max<std::int64_t>(1, (times - done) / most - 1) : 1;  // but the last: it ends in steps
       work->runs.push_back(run_of(segment, done, together, repeats));
       done += repeats * together;
     }

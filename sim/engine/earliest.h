@@ -15,7 +15,7 @@ inline constexpr Picoseconds kNever = std::numeric_limits<Picoseconds>::max();
 struct Turn {
   Picoseconds at = kNever;
   std::int64_t order = 0;
-  bool operator<(const Turn& other) const { return at != other.at ? at < other.at : order < other.order; }
+  bool operator<(const Turn& other) const { return (at < other.at) | ((at == other.at) & (order < other.order)); }
 };
 
 class Earliest {
@@ -29,7 +29,10 @@ class Earliest {
     std::size_t node = static_cast<std::size_t>(m_leaves + place);
     m_turns[node] = turn;
     for (; node > 1; node /= 2) {
-      if (const Turn& other = m_turns[node ^ 1]; other < turn) turn = other;
+      const Turn& other = m_turns[node ^ 1];
+      const bool first = other < turn;  // as likely as not: values are chosen, not ways
+      turn.at = first ? other.at : turn.at;
+      turn.order = first ? other.order : turn.order;
       m_turns[node / 2] = turn;
     }
   }

@@ -80,10 +80,11 @@ struct Resident {
 
 struct Sm {
   Server port, core;
-  int partition = 0;                 // of L2
-  int ctas = 0;                      // resident now
-  std::vector<Picoseconds> goes_on;  // when each slot's resident does; kNever: the slot is empty
-  std::vector<Resident> residents;   // by slot
+  int partition = 0;  // of L2
+  int ctas = 0;       // resident now
+  // By slot, as many as the kernel's CTAs fit beside each other; all SMs' lie together (Run).
+  Picoseconds* goes_on = nullptr;  // when its resident does; kNever: the slot is empty
+  Resident* residents = nullptr;
 };
 
 class Run {
@@ -160,8 +161,16 @@ class Run {
     m_works.start_kernel(k, m_options->trace != nullptr);
 
     const int num_sms = static_cast<int>(m_machine.num_sms.value);
+    m_slots = fit.ctas_per_sm;
     m_sms.assign(static_cast<std::size_t>(num_sms), {});
-    for (int s = 0; s < num_sms; ++s) m_sms[static_cast<std::size_t>(s)].partition = l2_partition_of(s, m_machine);
+    m_goes_on.assign(m_sms.size() * static_cast<std::size_t>(m_slots), kNever);
+    m_residents.assign(m_goes_on.size(), {});
+    for (int s = 0; s < num_sms; ++s) {
+      Sm& sm = m_sms[static_cast<std::size_t>(s)];
+      sm.partition = l2_partition_of(s, m_machine);
+      sm.goes_on = m_goes_on.data() + s * m_slots;
+      sm.residents = m_residents.data() + s * m_slots;
+    }
     m_earliest = Earliest(num_sms);
     std::int64_t next_cta = 0;
     const std::int64_t ctas = ctas_of(k);
@@ -171,14 +180,14 @@ class Run {
     for (int slot = 0; slot < fit.ctas_per_sm; ++slot)
       for (int s = 0; s < num_sms && next_cta < ctas; ++s) {
         Sm& sm = m_sms[static_cast<std::size_t>(s)];
-        Resident& resident = sm.residents.emplace_back();
+        Resident& resident = sm.residents[slot];
         resident.sm = s;
         resident.slot = slot;
         ++sm.ctas;
-        sm.goes_on.push_back(place(sm, resident, m_schedule.taken(k, next_cta++), start, m_speeds.cta_start + code));
+        sm.goes_on[slot] = place(sm, resident, m_schedule.taken(k, next_cta++), start, m_speeds.cta_start + code);
       }
     for (Sm& sm : m_sms)
-      if (!sm.residents.empty()) go_on_alone(sm);
+      if (sm.ctas > 0) go_on_alone(sm);
     for (Turn turn = m_earliest.turn(); turn.at != kNever; turn = m_earliest.turn()) {
       Sm& sm = m_sms[static_cast<std::size_t>(turn.order % num_sms)];
       const std::size_t slot = static_cast<std::size_t>(turn.order / num_sms);
@@ -229,15 +238,16 @@ class Run {
   /// can tell when that was done. Then the SM queues for its turn.
   void go_on_alone(Sm& sm) {
     for (;;) {
-      const auto earliest = std::min_element(sm.goes_on.begin(), sm.goes_on.end());
-      const std::size_t slot = static_cast<std::size_t>(earliest - sm.goes_on.begin());
+      int slot = 0;
+      for (int other = 1; other < m_slots; ++other) slot = sm.goes_on[other] < sm.goes_on[slot] ? other : slot;
       Resident& resident = sm.residents[slot];
-      if (*earliest == kNever || !resident.next || resident.next->is_shared()) {
+      const Picoseconds now = sm.goes_on[slot];
+      if (now == kNever || !resident.next || resident.next->is_shared()) {
         const std::int64_t num_sms = static_cast<std::int64_t>(m_sms.size());
-        m_earliest.set(resident.sm, {*earliest, resident.slot * num_sms + resident.sm});
+        m_earliest.set(resident.sm, {now, resident.slot * num_sms + resident.sm});
         return;
       }
-      *earliest = advance(sm, resident, *earliest);
+      sm.goes_on[slot] = advance(sm, resident, now);
     }
   }
 
@@ -467,6 +477,9 @@ class Run {
   std::vector<Region> m_remembered = std::vector<Region>(kRemembered);
   Server m_l2_link, m_hbm;
   std::vector<Sm> m_sms;
+  int m_slots = 0;                     // of an SM
+  std::vector<Picoseconds> m_goes_on;  // by SM and slot
+  std::vector<Resident> m_residents;
   Earliest m_earliest;  // of the SMs, by what they want next of what all share
   std::int64_t m_total_ctas = 0, m_done_ctas = 0, m_operations = 0;
   // The kernel being run

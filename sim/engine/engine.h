@@ -28,9 +28,10 @@ Start start_from_name(const std::string& name);  // Error(usage)
 struct RunOptions {
   Start start = Start::cold;
   TraceSink* trace = nullptr;
-  /// Operations that a run may take: every CTA of every head below it; see simulate(). Half of it is spent before
-  /// loops are taken in larger steps.
+  /// Operations that a run takes one by one, and steps that it may take: see simulate().
   std::int64_t op_budget = 20'000'000;
+  /// Up to so many operations larger steps are taken only where they are seen to change nothing.
+  std::int64_t settled_op_budget = 160'000'000;
   /// Called now and then with the done share 0 … 1; returning false stops the run with Error(internal, "cancelled").
   std::function<bool(double)> progress;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/engine/engine.h"
 #include "sim/engine/program.h"
 
 namespace flashscope {
@@ -12,11 +13,16 @@ constexpr std::int64_t kStepsInL2 = 32;
 
 /// S is this many times L2 before its blocks are widened: which of them L2 still holds then hardly matters.
 constexpr std::int64_t kScoresBeyondL2 = 8;
-/// Blocks of scores that L2 has room for then: 32 in each slice of a partition. The larger S is, the fewer will do.
-constexpr std::int64_t kScoreBlocksInL2 = 2048, kFewestScoreBlocks = 256;
+/// Blocks of scores that L2 has room for then: 64 in each slice of a partition.
+constexpr std::int64_t kScoreBlocksInL2 = 4096;
+
+/// A CTA that reads a row of scores part by part keeps a whole block of it in use, also what it has read: this share of
+/// L2 may be held so by all CTAs together.
+constexpr std::int64_t kStreamsInL2 = 4;
 
 struct Loop {
   std::int64_t times = 1, loaded_bytes = 0;  // of one repetition
+  bool reads_scores = false;
 };
 
 /// A kernel's longest loop. Its first and its last CTA are looked at: of a band one of them sees most tiles.
@@ -26,9 +32,12 @@ Loop longest_loop(const Schedule& schedule, int kernel) {
   for (std::int64_t cta : {std::int64_t{0}, ctas - 1})
     for (const Segment& segment : program_of(schedule, kernel, cta)) {
       if (segment.repeat.times <= longest.times) continue;
-      longest = {segment.repeat.times, 0};
+      longest = {segment.repeat.times};
       for (const TileOp& op : segment.ops)
-        if (op.op == Op::load) longest.loaded_bytes += op.bytes;
+        if (op.op == Op::load) {
+          longest.loaded_bytes += op.bytes;
+          longest.reads_scores |= layout_of(op.tensor) == Layout::scores && segment.repeat.axis == Axis::j;
+        }
     }
   return longest;
 }
@@ -48,9 +57,14 @@ int score_tiles(const Schedule& schedule, const Machine& machine) {
   const std::int64_t l2_bytes = static_cast<std::int64_t>(machine.l2_bytes.value);
   if (rows >= schedule.tile().br || scores.rows % rows != 0 || scores.bytes() < kScoresBeyondL2 * l2_bytes) return 1;
   const std::int64_t block_bytes = std::int64_t{rows} * schedule.tile().bc * scores.element_bytes;
-  const std::int64_t beyond = scores.bytes() / std::max<std::int64_t>(1, l2_bytes);
-  const std::int64_t blocks = std::max(kFewestScoreBlocks, kScoreBlocksInL2 * kScoresBeyondL2 / std::max<std::int64_t>(1, beyond));
-  return power_of_two(l2_bytes / blocks / block_bytes);
+  std::int64_t streams = 0;
+  for (int k = 0; k < static_cast<int>(schedule.kernels().size()); ++k) {
+    const KernelLaunch& launch = schedule.kernels()[static_cast<std::size_t>(k)];
+    const std::int64_t ctas = static_cast<std::int64_t>(machine.num_sms.value) * occupancy(launch.resources, machine).ctas_per_sm;
+    if (launch.ctas() > 0 && longest_loop(schedule, k).reads_scores)
+      streams = std::max(streams, std::min(ctas, launch.ctas()) * schedule.tile().br / rows);
+  }
+  return power_of_two(l2_bytes / std::max(kScoreBlocksInL2, kStreamsInL2 * streams) / block_bytes);
 }
 
 Grain grain_of(const Schedule& schedule, const Machine& machine, std::int64_t steps) {

@@ -166,12 +166,49 @@ void L2Cache::close(std::int32_t block) {
   m_free.push_back(block >> 2);
 }
 
+/// The block's number may have been given to another: its piece is then of another slice, or at another place.
+template <L2Cache::By by>
+bool L2Cache::counts(const Slice& slice, const Order& order, std::size_t entry) {
+  const std::int32_t piece = order.entries[entry];
+  return place_of<by>(piece) == static_cast<std::int32_t>(entry) && &slice_of(piece) == &slice;
+}
+
+template <L2Cache::By by>
+void L2Cache::put_newest(Slice& slice, std::int32_t piece) {
+  Order& order = order_of<by>(slice);
+  if (order.entries.size() >= order.room) sweep<by>(slice);
+  place_of<by>(piece) = static_cast<std::int32_t>(order.entries.size());
+  order.entries.push_back(piece);
+}
+
+template <L2Cache::By by>
+std::int32_t L2Cache::oldest(Slice& slice) {
+  Order& order = order_of<by>(slice);
+  while (order.first < order.entries.size() && !counts<by>(slice, order, order.first)) ++order.first;
+  return order.first < order.entries.size() ? order.entries[order.first] : -1;
+}
+
+template <L2Cache::By by>
+void L2Cache::sweep(Slice& slice) {
+  Order& order = order_of<by>(slice);
+  std::size_t kept = 0;
+  for (std::size_t entry = order.first; entry < order.entries.size(); ++entry) {
+    if (!counts<by>(slice, order, entry)) continue;
+    const std::int32_t piece = order.entries[entry];
+    place_of<by>(piece) = static_cast<std::int32_t>(kept);
+    order.entries[kept++] = piece;
+  }
+  order.entries.resize(kept);
+  order.first = 0;
+  order.room = std::max(kLeastRoom, 4 * kept);
+}
+
 bool L2Cache::touch(std::int32_t piece, std::int64_t whole) {
   const std::int32_t place = used_place(piece);
   if (place < 0 || bytes_of(piece) != whole) return false;
   Slice& slice = slice_of(piece);
   if (static_cast<std::size_t>(place) + 1 == slice.used.entries.size()) return true;
-  put_newest(slice, &Slice::used, &L2Cache::used_place, piece);
+  put_newest<By::use>(slice, piece);
   return true;
 }
 
@@ -181,9 +218,9 @@ void L2Cache::take_in(std::int32_t piece, std::int64_t part, std::int64_t whole,
   Slice& slice = slice_of(piece);
   const bool is_new = used_place(piece) < 0;
   const std::int64_t bytes = is_new ? std::min(part, whole) : std::min(part, whole - bytes_of(piece));
-  if (!is_new) put_newest(slice, &Slice::used, &L2Cache::used_place, piece);  // the last to make room
+  if (!is_new) put_newest<By::use>(slice, piece);  // the last to make room
   while (slice.used.bytes + bytes > slice.capacity) {
-    const std::int32_t victim = oldest(slice, &Slice::used, &L2Cache::used_place);
+    const std::int32_t victim = oldest<By::use>(slice);
     if (victim < 0 || victim == piece) break;
     write_back(victim, access);
     used_place(victim) = -1;
@@ -195,7 +232,7 @@ void L2Cache::take_in(std::int32_t piece, std::int64_t part, std::int64_t whole,
   if (is_new) {
     ++slice.used.count;
     bytes_of(piece) = static_cast<std::int32_t>(bytes);
-    put_newest(slice, &Slice::used, &L2Cache::used_place, piece);
+    put_newest<By::use>(slice, piece);
   } else {
     bytes_of(piece) += static_cast<std::int32_t>(bytes);
     const bool is_home = (piece & 3) >> 1 == (piece & 1);
@@ -209,9 +246,9 @@ void L2Cache::make_dirty(std::int32_t piece, Access& access) {
     slice.written.bytes += bytes_of(piece);
     ++slice.written.count;
   }
-  put_newest(slice, &Slice::written, &L2Cache::written_place, piece);
+  put_newest<By::write>(slice, piece);
   while (slice.written.bytes > slice.capacity / 2) {
-    const std::int32_t first = oldest(slice, &Slice::written, &L2Cache::written_place);
+    const std::int32_t first = oldest<By::write>(slice);
     if (first == piece) break;
     write_back(first, access);
   }
@@ -226,39 +263,6 @@ void L2Cache::write_back(std::int32_t piece, Access& access) {
   written_place(piece) = -1;
   written.bytes -= bytes_of(piece);
   --written.count;
-}
-
-/// The block's number may have been given to another: its piece is then of another slice, or at another place.
-bool L2Cache::counts(const Order& order, const Slice& slice, Place place, std::size_t entry) {
-  const std::int32_t piece = order.entries[entry];
-  return (this->*place)(piece) == static_cast<std::int32_t>(entry) && &slice_of(piece) == &slice;
-}
-
-void L2Cache::put_newest(Slice& slice, Order Slice::*which, Place place, std::int32_t piece) {
-  Order& order = slice.*which;
-  if (order.entries.size() >= order.room) sweep(slice, which, place);
-  (this->*place)(piece) = static_cast<std::int32_t>(order.entries.size());
-  order.entries.push_back(piece);
-}
-
-std::int32_t L2Cache::oldest(Slice& slice, Order Slice::*which, Place place) {
-  Order& order = slice.*which;
-  while (order.first < order.entries.size() && !counts(order, slice, place, order.first)) ++order.first;
-  return order.first < order.entries.size() ? order.entries[order.first] : -1;
-}
-
-void L2Cache::sweep(Slice& slice, Order Slice::*which, Place place) {
-  Order& order = slice.*which;
-  std::size_t kept = 0;
-  for (std::size_t entry = order.first; entry < order.entries.size(); ++entry) {
-    if (!counts(order, slice, place, entry)) continue;
-    const std::int32_t piece = order.entries[entry];
-    (this->*place)(piece) = static_cast<std::int32_t>(kept);
-    order.entries[kept++] = piece;
-  }
-  order.entries.resize(kept);
-  order.first = 0;
-  order.room = std::max(kLeastRoom, 4 * kept);
 }
 
 void L2Cache::grow_table() {

@@ -95,11 +95,24 @@ class L2Cache {
   void take_in(std::int32_t piece, std::int64_t part, std::int64_t whole, Access& access);
   void make_dirty(std::int32_t piece, Access& access);
   void write_back(std::int32_t piece, Access& access);  // to HBM; it stays, clean
-  using Place = std::int32_t& (L2Cache::*)(std::int32_t);
-  bool counts(const Order& order, const Slice& slice, Place place, std::size_t entry);
-  void put_newest(Slice& slice, Order Slice::*which, Place place, std::int32_t piece);
-  std::int32_t oldest(Slice& slice, Order Slice::*which, Place place);  // -1: none
-  void sweep(Slice& slice, Order Slice::*which, Place place);
+  /// The two orders of a slice.
+  enum class By { use, write };
+  template <By by>
+  static Order& order_of(Slice& slice) {
+    return by == By::use ? slice.used : slice.written;
+  }
+  template <By by>
+  std::int32_t& place_of(std::int32_t piece) {
+    return by == By::use ? used_place(piece) : written_place(piece);
+  }
+  template <By by>
+  bool counts(const Slice& slice, const Order& order, std::size_t entry);
+  template <By by>
+  void put_newest(Slice& slice, std::int32_t piece);
+  template <By by>
+  std::int32_t oldest(Slice& slice);  // -1: none
+  template <By by>
+  void sweep(Slice& slice);
   void grow_table();
 
   int m_num;

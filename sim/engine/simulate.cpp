@@ -1,15 +1,19 @@
 // simulate(): which of its means a problem needs to stay within the budget.
 #include <algorithm>
+#include <cstdlib>
 
 #include "sim/engine/run.h"
 
 namespace flashscope {
 namespace {
 
-/// Steps that are left of a kernel's longest loop.
-constexpr std::int64_t kFinestLoop = 1024, kCoarsestLoop = 64;
+/// Steps that are left of a kernel's longest loop: of what is compared, and of what nothing can be compared with.
+constexpr std::int64_t kFinestCompared = 128, kFinestLoop = 1024, kCoarsestLoop = 64;
 /// Two runs of some heads are the fewest that say what one head adds: four waves and two.
 constexpr std::int64_t kFewestHeads = 6;
+/// A kernel has so many waves where its last one may find SMs with fewer CTAs than the others: which SMs get one CTA and
+/// which two hangs on who is done first, and is worth up to a third of a wave.
+constexpr std::int64_t kManyWaves = 32;
 
 std::int64_t steps_of(const std::vector<KernelCount>& kernels, const Grain& grain) {
   std::int64_t steps = 0;
@@ -17,20 +21,67 @@ std::int64_t steps_of(const std::vector<KernelCount>& kernels, const Grain& grai
   return steps;
 }
 
-/// The finest grain within its part of the budget.
+/// The finest grain within the budget.
 Grain grain_for(const Schedule& schedule, const Machine& machine, const std::vector<KernelCount>& kernels,
                 std::int64_t budget) {
   Grain grain;
   for (std::int64_t loop = kFinestLoop; loop >= kCoarsestLoop && steps_of(kernels, grain) > budget / 2; loop /= 2)
     grain = grain_of(schedule, machine, loop);
-  grain.score_tiles = score_tiles(schedule, machine);
   return grain;
+}
+
+/// No kernel whose CTAs are all equally long ends in a few CTAs of one wave more, with few waves before.
+bool has_smooth_end(const Schedule& schedule, const Machine& machine) {
+  const AttentionProblem& p = schedule.problem();
+  const bool is_banded = p.is_sparse() || p.mask().left >= 0 || p.mask().right >= 0;
+  for (const KernelLaunch& launch : schedule.kernels()) {
+    const std::int64_t sms = static_cast<std::int64_t>(machine.num_sms.value);
+    const std::int64_t each = std::max(1, occupancy(launch.resources, machine).ctas_per_sm);
+    const std::int64_t left = launch.ctas() % (sms * each);  // in the last wave
+    const bool all_sms_alike = left == 0 || left > sms * (each - 1);
+    if (!is_banded && !all_sms_alike && launch.ctas() < kManyWaves * sms * each) return false;
+  }
+  return true;
+}
+
+/// Half the size of a step hardly changes anything: a tenth of what larger steps may change.
+bool are_settled(const Prediction& coarse, const Prediction& finer) {
+  const auto within = [](std::int64_t one, std::int64_t other, std::int64_t whole, std::int64_t parts) {
+    return std::abs(one - other) <= whole / parts;
+  };
+  const std::int64_t written = finer.hbm.write + finer.hbm_dirty_bytes;
+  return within(coarse.hbm.read, finer.hbm.read, finer.hbm.read, 2000) &&
+         within(coarse.hbm.write, finer.hbm.write, written, 2000) &&
+         within(coarse.hbm_dirty_bytes, finer.hbm_dirty_bytes, written, 2000) &&
+         within(coarse.time, finer.time, finer.time, 1000);
+}
+
+/// In larger steps, where twice as large ones say the same; else tile by tile.
+Prediction simulate_settled(const Schedule& schedule, const Machine& machine, const RunOptions& options,
+                            const std::vector<KernelCount>& kernels) {
+  Grain grain;
+  grain.score_tiles = score_tiles(schedule, machine);
+  if (has_smooth_end(schedule, machine)) {
+    Prediction coarse;
+    std::int64_t steps = 0;  // of the coarse run
+    for (std::int64_t loop = kCoarsestLoop; loop <= kFinestCompared; loop *= 2) {
+      Grain larger = grain_of(schedule, machine, loop);
+      larger.score_tiles = grain.score_tiles;
+      const std::int64_t finer_steps = steps_of(kernels, larger);
+      if (finer_steps > steps_of(kernels, grain) / 2) break;
+      Prediction finer = simulate_all(schedule, machine, options, larger);
+      if (steps > 0 && steps < finer_steps && are_settled(coarse, finer)) return finer;
+      coarse = std::move(finer);
+      steps = finer_steps;
+    }
+  }
+  return simulate_all(schedule, machine, options, grain);
 }
 
 /// No mask makes one CTA's work differ from another's.
 bool are_ctas_alike(const Schedule& schedule) {
   const AttentionProblem& p = schedule.problem();
-  return !p.is_sparse() && !p.dense_mask && p.mask().left < 0 && p.mask().right < 0 && p.pass == Pass::forward &&
+  return schedule.tile().splits <= 1 && !p.is_sparse() && !p.dense_mask && p.mask().left < 0 && p.mask().right < 0 && p.pass == Pass::forward &&
          schedule.sector_aligned();
 }
 
@@ -38,7 +89,19 @@ bool are_ctas_alike(const Schedule& schedule) {
 
 Prediction simulate(const Schedule& schedule, const Machine& machine, const RunOptions& options) {
   const std::vector<KernelCount> kernels = count(schedule).kernels;
-  const Grain grain = options.trace ? Grain{} : grain_for(schedule, machine, kernels, options.op_budget);
+  const std::int64_t ops = steps_of(kernels, {});
+  if (options.trace) return simulate_all(schedule, machine, options);
+  if (ops <= options.op_budget) {
+    Grain grain;
+    grain.score_tiles = score_tiles(schedule, machine);
+    return simulate_all(schedule, machine, options, grain);
+  }
+  // Loops are most of it: in larger steps it is within the budget.
+  const bool is_long_loops = steps_of(kernels, grain_of(schedule, machine, kCoarsestLoop)) <= ops / 2;
+  const bool is_affordable = ops <= options.settled_op_budget;
+  if (is_long_loops && is_affordable) return simulate_settled(schedule, machine, options, kernels);
+  Grain grain = is_affordable ? Grain{} : grain_for(schedule, machine, kernels, options.op_budget);
+  grain.score_tiles = score_tiles(schedule, machine);
   const std::int64_t steps = steps_of(kernels, grain);
   if (steps <= options.op_budget) return simulate_all(schedule, machine, options, grain);
   const std::int64_t steps_per_head = steps / std::max(1, schedule.problem().num_heads());
