@@ -87,13 +87,15 @@ Picoseconds roofline_bound(const KernelCount& count, MatrixUnit unit, std::int64
 
 /// Throws Error(unsupported) when a CTA does not fit on an SM (names needed and available).
 ///
-/// Two things keep long problems short; counts stay exact, and docs/deviations.md gives the errors.
-///   Loops over hundreds of tiles are taken several tiles at a time (grain.h), as few as half of the budget allows. A
-///   run with a trace takes every tile on its own.
+/// Up to the budget, and with a trace, every tile is taken on its own. Two things keep longer problems short; counts stay
+/// exact, and docs/deviations.md gives the errors.
+///   Loops over hundreds of tiles are taken several tiles at a time (grain.h), if twice as many at a time say the same: no
+///   counter is then off by more than 0.2 %, and time by at most 1 %, of the run tile by tile. If they do not, it is the run
+///   tile by tile, up to settled_op_budget. Beyond that larger steps are taken unseen.
 ///   Heads repeat each other: once the GPU is full and L2 has been turned over, one more head adds the same time and the
-///   same bytes. What is still above the budget is run twice with fewer heads, and time, HBM traffic and stalls are
-///   continued in a straight line: `simulated_heads` says so. Where a single head is too much, the same is done with the
-///   first CTAs of each kernel, if no mask makes them differ; `simulated_heads` is then 0.
+///   same bytes. Where loops are short, or steps still above the budget, two runs with fewer heads are made, and time, HBM
+///   traffic and stalls are continued in a straight line: `simulated_heads` says so. Where six heads are too much, the
+///   same is done with the first CTAs of each kernel, if no mask makes them differ; `simulated_heads` is then 0.
 Prediction simulate(const Schedule& schedule, const Machine& machine, const RunOptions& options = {});
 
 }  // namespace flashscope

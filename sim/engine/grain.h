@@ -1,8 +1,9 @@
 // How finely a long problem is taken: a loop over thousands of tiles is a loop over fewer, larger steps.
 //
 // A step of n tiles moves n tiles' bytes, waits n times and computes n times as long, so all that depends on a ratio stays
-// as it is: which unit is busiest, what CTAs beside each other fill, who finds a tile in L2 that another fetched. What
-// changes is the resolution of what happens once, the start and the end of a CTA: hence only loops of many steps.
+// as it is: which unit is busiest, what CTAs beside each other fill, who finds a tile in L2 that another fetched. A CTA's
+// first and last steps are single tiles, since nothing hides those. What changes is how far CTAs are apart: where L2 just
+// holds what they share, that decides what they find (simulate.cpp looks whether it does).
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -20,8 +21,11 @@ struct Grain {
   int of_kernel(int kernel) const { return repetitions.empty() ? 1 : repetitions[static_cast<std::size_t>(kernel)]; }
 };
 
-/// As many as leave L2 many blocks, where S alone is several times L2 and rows of scores are moved as wholes; else 1.
+/// As many as change nothing (tests/sim/grain_test.cpp), where S alone is several times L2 and rows of scores are moved
+/// as wholes; else 1.
 int score_tiles(const Schedule& schedule, const Machine& machine);
+/// As many as leave L2 some hundred blocks: changes something here and there.
+int widest_score_tiles(const Schedule& schedule, const Machine& machine);
 
 /// The coarsest at which the longest loop of each kernel is still `steps` steps, and a step is small beside L2.
 Grain grain_of(const Schedule& schedule, const Machine& machine, std::int64_t steps);

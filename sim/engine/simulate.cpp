@@ -7,8 +7,10 @@
 namespace flashscope {
 namespace {
 
-/// Steps that are left of a kernel's longest loop: of what is compared, and of what nothing can be compared with.
-constexpr std::int64_t kFinestCompared = 128, kFinestLoop = 1024, kCoarsestLoop = 64;
+/// Steps that are left of a kernel's longest loop, where the run tile by tile is affordable, and where it is not.
+constexpr std::int64_t kCoarsestCompared = 64, kFinestCompared = 128, kCoarsestLoop = 64, kFinestLoop = 1024;
+/// Blocks of scores are so many times wider where the whole is continued from its first CTAs.
+constexpr int kWiderScores = 4;
 /// Two runs of some heads are the fewest that say what one head adds: four waves and two.
 constexpr std::int64_t kFewestHeads = 6;
 /// A kernel has so many waves where its last one may find SMs with fewer CTAs than the others: which SMs get one CTA and
@@ -56,58 +58,65 @@ bool are_settled(const Prediction& coarse, const Prediction& finer) {
          within(coarse.time, finer.time, finer.time, 1000);
 }
 
-/// In larger steps, where twice as large ones say the same; else tile by tile.
+/// In larger steps: the first grain that says the same as the one before it; else the last, which needs no witness.
 Prediction simulate_settled(const Schedule& schedule, const Machine& machine, const RunOptions& options,
-                            const std::vector<KernelCount>& kernels) {
-  Grain grain;
-  grain.score_tiles = score_tiles(schedule, machine);
-  if (has_smooth_end(schedule, machine)) {
-    Prediction coarse;
-    std::int64_t steps = 0;  // of the coarse run
-    for (std::int64_t loop = kCoarsestLoop; loop <= kFinestCompared; loop *= 2) {
-      Grain larger = grain_of(schedule, machine, loop);
-      larger.score_tiles = grain.score_tiles;
-      const std::int64_t finer_steps = steps_of(kernels, larger);
-      if (finer_steps > steps_of(kernels, grain) / 2) break;
-      Prediction finer = simulate_all(schedule, machine, options, larger);
-      if (steps > 0 && steps < finer_steps && are_settled(coarse, finer)) return finer;
-      coarse = std::move(finer);
-      steps = finer_steps;
-    }
+                            const std::vector<Grain>& grains) {
+  Prediction last;
+  for (std::size_t n = 0; n < grains.size(); ++n) {
+    Prediction finer = simulate_all(schedule, machine, options, grains[n]);
+    if (n > 0 && are_settled(last, finer)) return finer;
+    last = std::move(finer);
   }
-  return simulate_all(schedule, machine, options, grain);
+  return last;
+}
+
+/// From large steps to single tiles.
+std::vector<Grain> ever_smaller(const Schedule& schedule, const Machine& machine,
+                                const std::vector<KernelCount>& kernels) {
+  const int safe = score_tiles(schedule, machine);
+  std::vector<Grain> grains;
+  if (has_smooth_end(schedule, machine))
+    for (std::int64_t loop = kCoarsestCompared; loop <= kFinestCompared; loop *= 2) {
+      Grain grain = grain_of(schedule, machine, loop);
+      grain.score_tiles = safe;
+      const std::int64_t steps = steps_of(kernels, grain);
+      if (steps <= steps_of(kernels, {}) / 2 && (grains.empty() || steps > steps_of(kernels, grains.back())))
+        grains.push_back(std::move(grain));
+    }
+  if (grains.size() == 1) grains.clear();  // nothing to compare it with
+  grains.push_back({{}, safe});
+  return grains;
 }
 
 /// No mask makes one CTA's work differ from another's.
 bool are_ctas_alike(const Schedule& schedule) {
   const AttentionProblem& p = schedule.problem();
-  return schedule.tile().splits <= 1 && !p.is_sparse() && !p.dense_mask && p.mask().left < 0 && p.mask().right < 0 && p.pass == Pass::forward &&
-         schedule.sector_aligned();
+  const bool is_masked = p.is_sparse() || p.dense_mask || p.mask().left >= 0 || p.mask().right >= 0;
+  return !is_masked && p.pass == Pass::forward && schedule.tile().splits <= 1 && schedule.sector_aligned();
 }
 
 }  // namespace
 
 Prediction simulate(const Schedule& schedule, const Machine& machine, const RunOptions& options) {
+  if (options.trace) return simulate_all(schedule, machine, options);
   const std::vector<KernelCount> kernels = count(schedule).kernels;
   const std::int64_t ops = steps_of(kernels, {});
-  if (options.trace) return simulate_all(schedule, machine, options);
-  if (ops <= options.op_budget) {
-    Grain grain;
-    grain.score_tiles = score_tiles(schedule, machine);
-    return simulate_all(schedule, machine, options, grain);
-  }
-  // Loops are most of it: in larger steps it is within the budget.
-  const bool is_long_loops = steps_of(kernels, grain_of(schedule, machine, kCoarsestLoop)) <= ops / 2;
+  if (ops <= options.op_budget)
+    return simulate_all(schedule, machine, options, {{}, score_tiles(schedule, machine)});
   const bool is_affordable = ops <= options.settled_op_budget;
-  if (is_long_loops && is_affordable) return simulate_settled(schedule, machine, options, kernels);
+  // Loops are most of it: in larger steps it is within the budget.
+  const bool is_long_loops = steps_of(kernels, grain_of(schedule, machine, kCoarsestCompared)) <= ops / 2;
+  if (is_long_loops && is_affordable)
+    return simulate_settled(schedule, machine, options, ever_smaller(schedule, machine, kernels));
   Grain grain = is_affordable ? Grain{} : grain_for(schedule, machine, kernels, options.op_budget);
   grain.score_tiles = score_tiles(schedule, machine);
   const std::int64_t steps = steps_of(kernels, grain);
   if (steps <= options.op_budget) return simulate_all(schedule, machine, options, grain);
   const std::int64_t steps_per_head = steps / std::max(1, schedule.problem().num_heads());
-  if (steps_per_head * kFewestHeads > options.op_budget && are_ctas_alike(schedule))
-    return simulate_some_ctas(schedule, machine, options, grain);
-  return simulate_some_heads(schedule, machine, options, steps_per_head, grain);
+  if (steps_per_head * kFewestHeads <= options.op_budget || !are_ctas_alike(schedule))
+    return simulate_some_heads(schedule, machine, options, steps_per_head, grain);
+  grain.score_tiles = std::min(kWiderScores * grain.score_tiles, widest_score_tiles(schedule, machine));
+  return simulate_some_ctas(schedule, machine, options, grain);
 }
 
 }  // namespace flashscope
