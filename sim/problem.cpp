@@ -127,7 +127,30 @@ void validate(const AttentionProblem& p) {
   checked_product({all_heads, std::max(1, p.seqlen_q), std::max(1, p.seqlen_k), p.head_dim, 64});
 }
 
+namespace {
+
+/// Sum of clamp(row + shift, lo, hi) over the rows.
+std::int64_t sum_of_clamped(Range rows, std::int64_t shift, std::int64_t lo, std::int64_t hi) {
+  const auto row_at = [&](std::int64_t value) {
+    return std::clamp<std::int64_t>(value - shift, rows.begin, rows.end);
+  };
+  const std::int64_t leaves_lo = row_at(lo), meets_hi = row_at(hi), between = meets_hi - leaves_lo;
+  return (leaves_lo - rows.begin) * lo + between * (leaves_lo + meets_hi - 1 + 2 * shift) / 2 + (rows.end - meets_hi) * hi;
+}
+
+/// The same for the rows of a band.
+std::int64_t kept_pairs_of_band(const MaskShape& mask, Range rows, Range keys) {
+  const std::int64_t diagonal = std::int64_t{mask.seqlen_k} - mask.seqlen_q, n = rows.end - rows.begin;
+  const auto up_to = [&](std::int64_t end) { return sum_of_clamped(rows, diagonal + end, keys.begin, keys.end); };
+  return (mask.right < 0 ? n * keys.end : up_to(std::int64_t{mask.right} + 1)) -
+         (mask.left < 0 ? n * keys.begin : up_to(-std::int64_t{mask.left}));
+}
+
+}  // namespace
+
 std::int64_t kept_pairs_in(const SparseMask& mask, Range rows, Range keys) {
+  if (rows.begin >= rows.end || keys.begin >= keys.end) return 0;
+  if (mask.is_band()) return kept_pairs_of_band(mask, rows, keys);
   std::int64_t pairs = 0;
   for (int row = rows.begin; row < rows.end; ++row) {
     Range kept = kept_keys(mask, row);

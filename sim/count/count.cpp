@@ -10,6 +10,7 @@ class CountSink final : public OpSink {
 
   void op(const TileOp& op) override { add_op(m_schedule, op, m_times * m_repeat, m_into); }
   bool collapses() const override { return true; }
+  bool only_counts() const override { return true; }
   void begin_repeat(const Repeat& repeat) override { m_repeat = repeat.times; }
   void end_repeat() override { m_repeat = 1; }
 

@@ -4,7 +4,7 @@
 
 namespace flashscope {
 
-BlockMap::BlockMap(const Schedule& schedule) {
+BlockMap::BlockMap(const Schedule& schedule, int score_tiles) {
   for (int t = 0; t < kNumTensors; ++t) {
     const Tensor tensor = static_cast<Tensor>(t);
     Grid& grid = m_grids[static_cast<std::size_t>(t)];
@@ -15,7 +15,8 @@ BlockMap::BlockMap(const Schedule& schedule) {
     grid.block_rows = layout == Layout::by_key ? schedule.tile().bc
                       : in_score_blocks ? schedule.score_block_rows()
                                         : schedule.tile().br;
-    grid.block_cols = is_scores ? schedule.tile().bc : std::max(1, grid.shape.cols);
+    grid.tiles_across = is_scores ? score_tiles : 1;
+    grid.block_cols = is_scores ? schedule.tile().bc * score_tiles : std::max(1, grid.shape.cols);
     const int tile_rows = layout == Layout::by_key ? schedule.tile().bc : schedule.tile().br;
     grid.blocks_down_a_tile = std::max(1, tile_rows / grid.block_rows);
     grid.down = num_tiles(grid.shape.rows, grid.block_rows);
@@ -39,6 +40,13 @@ BlockMap::Region BlockMap::region_of(const TileOp& op) const {
           op.heads,
           grid.across,
           grid.down * grid.across};
+}
+
+bool BlockMap::is_whole(const TileOp& op) const {
+  const Grid& grid = m_grids[static_cast<std::size_t>(op.tensor)];
+  const int end = op.col + op.cols;
+  return grid.tiles_across == 1 ||
+         (op.col % grid.block_cols == 0 && (end % grid.block_cols == 0 || end == grid.shape.cols));
 }
 
 std::int64_t BlockMap::step_of(Tensor tensor, Axis axis) const {

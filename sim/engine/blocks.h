@@ -10,7 +10,8 @@ namespace flashscope {
 
 class BlockMap {
  public:
-  explicit BlockMap(const Schedule& schedule);
+  /// `score_tiles`: key tiles that a block of S or P is wide.
+  explicit BlockMap(const Schedule& schedule, int score_tiles = 1);
 
   /// The blocks that the region of a load or store touches: in each of its heads, `down` rows of `across` neighbours.
   struct Region {
@@ -28,8 +29,17 @@ class BlockMap {
     }
   };
   Region region_of(const TileOp& op) const;
-  /// How far a region moves when its operation moves one tile along `axis`.
+  /// True when the region ends where its blocks do: each is moved as a whole.
+  bool is_whole(const TileOp& op) const;
+  /// How far a region moves when its operation moves one tile along `axis`: blocks; along a row of scores tiles, of which
+  /// tiles_across() are one block.
   std::int64_t step_of(Tensor tensor, Axis axis) const;
+  int tiles_across(Tensor tensor) const { return m_grids[static_cast<std::size_t>(tensor)].tiles_across; }
+  /// How far it moves from one head of the tensor to the next.
+  std::int64_t head_step_of(Tensor tensor) const {
+    const Grid& grid = m_grids[static_cast<std::size_t>(tensor)];
+    return grid.down * grid.across;
+  }
   /// Bytes of a block: fewer at the lower and right edge of its tensor.
   std::int64_t bytes_of(Tensor tensor, std::int64_t block) const;
 
@@ -40,6 +50,7 @@ class BlockMap {
   struct Grid {
     TensorShape shape;
     int block_rows = 1, block_cols = 1;
+    int tiles_across = 1;        // key tiles that a block of scores is wide
     int blocks_down_a_tile = 1;  // scores and statistics are kept in lower blocks than the tiles that are walked
     bool whole = true;  // no block is cut by an edge
     std::int64_t whole_bytes = 0;

@@ -1,19 +1,19 @@
-// The run loop: Run::run() runs the kernels one after the other; Run::kernel() keeps a queue of CTAs by the time at which
-// they can go on, takes the earliest, performs its next operation on the shared units and links, and puts it back with
-// the time that operation ends.
+// The run loop: Run::run() runs the kernels one after the other. Run::kernel() performs operations in the order of the
+// times at which their CTAs can go on. Only loads, stores and ends of CTAs touch what all SMs share (links, L2, the grid):
+// those take their turns among all SMs; what lies between them is performed SM by SM (go_on_alone).
 #include "sim/engine/engine.h"
 
 #include <algorithm>
-#include <deque>
-#include <memory>
-#include <queue>
+#include <vector>
 
 #include "sim/engine/blocks.h"
 #include "sim/engine/core_times.h"
+#include "sim/engine/cta_work.h"
+#include "sim/engine/earliest.h"
 #include "sim/engine/l2.h"
-#include "sim/engine/program.h"
 #include "sim/engine/run.h"
 #include "sim/engine/server.h"
+#include "sim/engine/speeds.h"
 #include "sim/error.h"
 
 namespace flashscope {
@@ -35,32 +35,6 @@ namespace {
 /// 80 % of the capacity and misses all at 130 %, as flashscope_l2_probe saw on an H200 (docs/deviations.md).
 constexpr int kL2Slices = 32, kL2SpreadPermille = 173;
 
-Picoseconds from_ns(const Quantity& q) { return std::llround(q.value * 1e3); }
-Picoseconds from_us(const Quantity& q) { return std::llround(q.value * 1e6); }
-
-/// Rates and delays of a machine in the engine's integer units.
-struct Speeds {
-  explicit Speeds(const Machine& m)
-      : l2(Rate::per_second(m.l2_gb_per_s.value * 1e9)),
-        hbm_read(Rate::per_second(m.hbm_read_gb_per_s.value * 1e9)),
-        hbm_write(Rate::per_second(m.hbm_write_gb_per_s.value * 1e9)),
-        port(per_clock(m, m.l2_bytes_per_clk_per_sm)),
-        clock(Rate::per_second(m.sm_clock_mhz.value * 1e6)),
-        l2_latency(from_ns(m.l2_latency_ns)),
-        l2_far_latency(from_ns(m.l2_far_latency_ns)),
-        hbm_latency(from_ns(m.hbm_latency_ns)),
-        cta_start(from_ns(m.cta_start_ns)),
-        barrier(from_ns(m.barrier_ns)),
-        launch_gap(from_us(m.launch_gap_us)) {}
-
-  static Rate per_clock(const Machine& m, const Quantity& units) {
-    return Rate::per_second(units.value * m.sm_clock_mhz.value * 1e6);
-  }
-
-  Rate l2, hbm_read, hbm_write, port, clock;
-  Picoseconds l2_latency, l2_far_latency, hbm_latency, cta_start, barrier, launch_gap;
-};
-
 /// Fetching a kernel's code for the first time on an SM: line after line from memory, some lines ahead.
 constexpr int kInstructionBytes = 16, kCodeLineBytes = 128;
 Picoseconds code_fetch(const KernelLaunch& launch, const Machine& machine, Picoseconds latency) {
@@ -68,30 +42,6 @@ Picoseconds code_fetch(const KernelLaunch& launch, const Machine& machine, Picos
   const std::int64_t ahead = static_cast<std::int64_t>(machine.code_lines_in_flight.value);
   return executed * kInstructionBytes / kCodeLineBytes * latency / ahead;
 }
-
-/// One operation with everything about it worked out that does not depend on when it runs.
-struct Step {
-  Op op = Op::barrier;
-  Tensor tensor = Tensor::Q;
-  bool starts = false;
-  int pending = 0;
-  const CoreTime* core = nullptr;  // on the SM; not null
-  Picoseconds port = 0, l2 = 0;    // on the way to and from L2
-  std::int64_t fill_bytes = 0;     // store: of each block, see TileOp
-  BlockMap::Region blocks;         // load, store
-  std::int64_t block_step = 0;     // from one repetition to the next
-};
-
-/// A segment of a program (program.h) in that form; `program` keeps the operations themselves for the trace.
-struct Work {
-  Program program;
-  std::vector<std::vector<Step>> steps;
-};
-
-struct Sm {
-  Server port, core;
-  int ctas = 0;  // resident now
-};
 
 /// When a started load is there, and what it waits for.
 struct Arrival {
@@ -101,34 +51,54 @@ struct Arrival {
 
 /// A CTA in one slot of an SM, and where it is in its work.
 struct Resident {
-  int sm = 0, slot = 0;
+  const Step* next = nullptr;  // nullptr: the CTA has ended
+  const Step *run_begin = nullptr, *run_end = nullptr;
+  std::int64_t repetition = 0;
+  std::size_t run = 0;
+  PlacedWork placed;
   std::int64_t cta = 0;
-  Work work = {};
-  std::size_t segment = 0, op = 0;
-  std::int64_t iteration = 0;
   Picoseconds began = 0;
   // A persistent CTA: the loads that a tile begins with start when the last scores of the tile before have been computed.
   Picoseconds last_scores = 0, loads_from = 0;
   bool begins = true;  // nothing but loads so far
-  std::deque<Arrival> under_way = {};  // of loads that it started, in their order
+  int sm = 0, slot = 0;
+  std::vector<Arrival> under_way;  // of loads that it started, in their order
+
+  void begin(std::size_t index) {
+    const std::vector<StepRun>& runs = placed.work->runs;
+    run = index;
+    repetition = 0;
+    next = run_begin = index < runs.size() ? runs[index].steps.data() : nullptr;
+    run_end = index < runs.size() ? next + runs[index].steps.size() : nullptr;
+  }
+  void step_on() {
+    if (++next != run_end) return;
+    next = run_begin;
+    if (++repetition == placed.work->runs[run].times) begin(run + 1);
+  }
 };
 
-/// When a resident can go on. Ties go to the resident that was placed first: the order is total, so runs repeat
-/// exactly.
-struct Ready {
-  Picoseconds at;
-  int resident;
-  bool operator>(const Ready& other) const { return at != other.at ? at > other.at : resident > other.resident; }
+struct Sm {
+  Server port, core;
+  int partition = 0;  // of L2
+  int ctas = 0;       // resident now
+  // By slot, as many as the kernel's CTAs fit beside each other; all SMs' lie together (Run).
+  Picoseconds* goes_on = nullptr;  // when its resident does; kNever: the slot is empty
+  Resident* residents = nullptr;
 };
 
 class Run {
  public:
-  Run(const Schedule& schedule, const Machine& machine)
+  /// `ctas` of each kernel, the first ones; empty: all.
+  Run(const Schedule& schedule, const Machine& machine, const Grain& grain, const std::vector<std::int64_t>& ctas)
       : m_schedule(schedule),
         m_machine(machine),
         m_speeds(machine),
-        m_blocks(schedule),
+        m_grain(grain),
+        m_ctas(ctas),
+        m_blocks(schedule, grain.score_tiles),
         m_core_times(schedule, machine),
+        m_works(schedule, m_speeds, m_blocks, m_grain, m_core_times),
         m_l2(l2_of(machine)) {}
 
   /// One run; L2 keeps what it holds at the end for the next.
@@ -138,7 +108,7 @@ class Run {
     Prediction prediction;
     const Count counted = count(m_schedule);
     m_total_ctas = 0;
-    for (const KernelLaunch& launch : m_schedule.kernels()) m_total_ctas += launch.ctas();
+    for (int k = 0; k < static_cast<int>(m_schedule.kernels().size()); ++k) m_total_ctas += ctas_of(k);
     m_done_ctas = m_operations = 0;
     Picoseconds now = 0;
     bool first = true;
@@ -162,6 +132,11 @@ class Run {
   }
 
  private:
+  std::int64_t ctas_of(int k) const {
+    const std::size_t kernel = static_cast<std::size_t>(k);
+    return m_ctas.empty() ? m_schedule.kernels()[kernel].ctas() : m_ctas[kernel];
+  }
+
   Picoseconds kernel(int k, Picoseconds start, KernelPrediction& result) {
     const KernelLaunch& launch = m_schedule.kernels()[static_cast<std::size_t>(k)];
     const Occupancy fit = occupancy(launch.resources, m_machine);
@@ -181,152 +156,157 @@ class Run {
     result.begin = result.end = start;
     m_kernel = k;
     m_result = &result;
+    m_sms.clear();
     m_core_times.start_kernel(k, fit.ctas_per_sm);
+    m_works.start_kernel(k, m_options->trace != nullptr);
 
     const int num_sms = static_cast<int>(m_machine.num_sms.value);
+    m_slots = fit.ctas_per_sm;
     m_sms.assign(static_cast<std::size_t>(num_sms), {});
-    m_residents.clear();
-    m_queue = {};
+    m_goes_on.assign(m_sms.size() * static_cast<std::size_t>(m_slots), kNever);
+    m_residents.assign(m_goes_on.size(), {});
+    for (int s = 0; s < num_sms; ++s) {
+      Sm& sm = m_sms[static_cast<std::size_t>(s)];
+      sm.partition = l2_partition_of(s, m_machine);
+      sm.goes_on = m_goes_on.data() + s * m_slots;
+      sm.residents = m_residents.data() + s * m_slots;
+    }
+    m_earliest = Earliest(num_sms);
     std::int64_t next_cta = 0;
+    const std::int64_t ctas = ctas_of(k);
     const Picoseconds code =
         code_fetch(launch, m_machine, m_options->start == Start::warm ? m_speeds.l2_far_latency : m_speeds.hbm_latency);
     // Grid order, one CTA to each SM in turn, until all slots are taken.
     for (int slot = 0; slot < fit.ctas_per_sm; ++slot)
-      for (int sm = 0; sm < num_sms && next_cta < launch.ctas(); ++sm) {
-        m_residents.push_back({sm, slot});
-        ++m_sms[static_cast<std::size_t>(sm)].ctas;
-        place(static_cast<int>(m_residents.size()) - 1, m_schedule.taken(k, next_cta++), start,
-              m_speeds.cta_start + code);
+      for (int s = 0; s < num_sms && next_cta < ctas; ++s) {
+        Sm& sm = m_sms[static_cast<std::size_t>(s)];
+        Resident& resident = sm.residents[slot];
+        resident.sm = s;
+        resident.slot = slot;
+        ++sm.ctas;
+        sm.goes_on[slot] = place(sm, resident, m_schedule.taken(k, next_cta++), start, m_speeds.cta_start + code);
       }
-    while (!m_queue.empty()) {
-      const Ready ready = m_queue.top();
-      m_queue.pop();
-      Resident& resident = m_residents[static_cast<std::size_t>(ready.resident)];
-      if (resident.segment < resident.work.steps.size()) {
-        Picoseconds at = advance(resident, ready.at);
-        while (is_next_local(resident)) at = advance(resident, at);
-        m_queue.push({at, ready.resident});
-        continue;
+    for (Sm& sm : m_sms)
+      if (sm.ctas > 0) go_on_alone(sm);
+    for (Turn turn = m_earliest.turn(); turn.at != kNever; turn = m_earliest.turn()) {
+      Sm& sm = m_sms[static_cast<std::size_t>(turn.order % num_sms)];
+      const std::size_t slot = static_cast<std::size_t>(turn.order / num_sms);
+      Resident& resident = sm.residents[slot];
+      const Picoseconds now = turn.at;
+      if (resident.next) {
+        sm.goes_on[slot] = advance(sm, resident, now);
+      } else {
+        result.cta_time += now - resident.began;
+        result.end = std::max(result.end, now);
+        report_progress();
+        if (next_cta < ctas) {
+          sm.goes_on[slot] =
+              place(sm, resident, m_schedule.taken(k, next_cta++), now, launch.persistent ? 0 : m_speeds.cta_start);
+        } else {
+          --sm.ctas;
+          sm.goes_on[slot] = kNever;
+        }
       }
-      result.cta_time += ready.at - resident.began;
-      result.end = std::max(result.end, ready.at);
-      report_progress();
-      if (next_cta < launch.ctas())
-        place(ready.resident, m_schedule.taken(k, next_cta++), ready.at, launch.persistent ? 0 : m_speeds.cta_start);
-      else
-        --m_sms[static_cast<std::size_t>(resident.sm)].ctas;
+      go_on_alone(sm);
     }
     result.hbm_dirty_bytes = m_l2.dirty_bytes();
     return result.end;
   }
 
   /// Starts CTA `cta` in the slot of a resident, `delay` later; without a delay a persistent CTA takes it, which loaded
-  /// ahead.
-  void place(int index, std::int64_t cta, Picoseconds now, Picoseconds delay) {
-    Resident& resident = m_residents[static_cast<std::size_t>(index)];
+  /// ahead. Returns when it goes on.
+  Picoseconds place(Sm& sm, Resident& resident, std::int64_t cta, Picoseconds now, Picoseconds delay) {
     resident.cta = cta;
-    prepare(program_of(m_schedule, m_kernel, cta), resident.work);
-    resident.segment = resident.op = 0;
-    resident.iteration = 0;
+    resident.placed = m_works.of(cta);
+    resident.begin(0);
     resident.began = now;
     resident.under_way.clear();
-    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
-    const Picoseconds started = delay > 0 ? on_core(sm, m_core_times.prologue(), now + delay) : now;
+    Picoseconds started = now;
+    if (delay > 0) {
+      const CoreTime& prologue = m_core_times.prologue();
+      const Picoseconds share = prologue.share[static_cast<std::size_t>(sm.ctas - 1)];
+      started = std::max(now + delay + prologue.alone, sm.core.serve(now + delay, share));
+    }
     resident.loads_from = delay > 0 ? started : resident.last_scores;
     resident.last_scores = started;
     resident.begins = true;
     record(resident, TileOp{}, {now, started}, Reason::launch, 0);
-    m_queue.push({started, index});
+    return started;
   }
 
-  void prepare(Program program, Work& work) {
-    work.program = std::move(program);
-    work.steps.clear();
-    for (const Segment& segment : work.program) {
-      std::vector<Step>& steps = work.steps.emplace_back();
-      const std::vector<const CoreTime*> cores = m_core_times.of(segment.ops);
-      for (std::size_t n = 0; n < segment.ops.size(); ++n)
-        steps.push_back(prepared(segment.ops[n], segment.repeat, *cores[n]));
+  /// Performs what concerns this SM alone, in its order, until a CTA of it wants something that SMs share: nobody else
+  /// can tell when that was done. Then the SM queues for its turn.
+  void go_on_alone(Sm& sm) {
+    for (;;) {
+      int slot = 0;
+      for (int other = 1; other < m_slots; ++other) slot = sm.goes_on[other] < sm.goes_on[slot] ? other : slot;
+      Resident& resident = sm.residents[slot];
+      const Picoseconds now = sm.goes_on[slot];
+      if (now == kNever || !resident.next || resident.next->is_shared()) {
+        const std::int64_t num_sms = static_cast<std::int64_t>(m_sms.size());
+        m_earliest.set(resident.sm, {now, resident.slot * num_sms + resident.sm});
+        return;
+      }
+      sm.goes_on[slot] = advance(sm, resident, now);
     }
-  }
-
-  Step prepared(const TileOp& op, const Repeat& repeat, const CoreTime& core) const {
-    Step step;
-    step.op = op.op;
-    step.tensor = op.tensor;
-    step.starts = op.starts;
-    step.pending = op.pending;
-    step.core = &core;
-    switch (op.op) {
-      case Op::load:
-      case Op::store:
-        step.port = m_speeds.port.cost(op.sectors * kSectorBytes);
-        step.l2 = m_speeds.l2.cost(op.sectors * kSectorBytes);
-        step.blocks = m_blocks.region_of(op);
-        step.fill_bytes = op.fill_bytes / std::max(1, step.blocks.size());
-        step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step;
-        break;
-      default: break;
-    }
-    return step;
   }
 
   /// On the SM from `now`: not before the CTA alone would be done, nor before the SM has done all that is queued on it.
-  static Picoseconds on_core(Sm& sm, const CoreTime& core, Picoseconds now) {
-    return std::max(now + core.alone, sm.core.serve(now, core.share[static_cast<std::size_t>(sm.ctas - 1)]));
+  static Picoseconds on_core(Sm& sm, const Step& step, Picoseconds now) {
+    return std::max(now + step.alone * step.tiles,
+                    sm.core.serve(now, step.share[sm.ctas - 1] * step.tiles));
   }
 
-  /// Performs the resident's next operation from `now`; returns when it ends.
-  Picoseconds advance(Resident& resident, Picoseconds now) {
-    const std::vector<Step>& steps = resident.work.steps[resident.segment];
-    const Step& step = steps[resident.op];
-    Picoseconds end = now;
+  /// Performs the resident's next operation from `now`, and the barriers and waits behind it, which touch nothing that
+  /// others share; returns when they end.
+  Picoseconds advance(Sm& sm, Resident& resident, Picoseconds now) {
+    do now = perform(sm, resident, now);
+    while (resident.next && resident.next->is_private());
+    return now;
+  }
+
+  Picoseconds perform(Sm& sm, Resident& resident, Picoseconds now) {
+    const Step& step = *resident.next;
+    Picoseconds end = now, arrival = 0;
     Reason reason = Reason::barrier;
     std::int64_t hbm_bytes = 0;
-    ++m_operations;
-    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
-    Picoseconds arrival = 0;
-    if (step.op == Op::load && step.starts)
-      hbm_bytes = start(resident, step, now, end, reason, arrival);
-    else if (step.op == Op::load)
-      hbm_bytes = load(resident, step, now, end, reason);
-    else if (step.op == Op::wait)
-      wait(resident, step, end, reason);
-    else if (step.op == Op::store)
-      store(resident, step, now, end, reason);
-    else if (step.op == Op::barrier)
-      latest(now + m_speeds.barrier, Reason::barrier, end, reason);
-    else
-      latest(on_core(sm, *step.core, now), step.core->reason, end, reason);
-    resident.begins = resident.begins && step.starts;
-    if (step.op == Op::scores) resident.last_scores = end;
+    m_operations += 1 + step.barriers;
+    switch (step.kind) {
+      case Step::Kind::load: hbm_bytes = load(sm, resident, step, now, end, reason); break;
+      case Step::Kind::start: hbm_bytes = start(sm, resident, step, now, end, reason, arrival); break;
+      case Step::Kind::store: store(sm, resident, step, now, end, reason); break;
+      case Step::Kind::core: latest(on_core(sm, step, now), step.reason, end, reason); break;
+      case Step::Kind::barrier: latest(now + m_speeds.barrier * step.tiles, Reason::barrier, end, reason); break;
+      case Step::Kind::wait: wait(resident, step, end, reason); break;
+    }
+    resident.begins = resident.begins && step.kind == Step::Kind::start && step.barriers == 0;
+    if (step.is_scores) resident.last_scores = end;
     m_result->reasons[static_cast<std::size_t>(reason)] += end - now;
-    if (m_options->trace) {
-      const Segment& segment = resident.work.program[resident.segment];
-      emit(resident, advanced(segment.ops[resident.op], segment.repeat, resident.iteration, m_schedule.tile()),
-           {now, end}, reason, hbm_bytes, arrival);
-    }
-    if (++resident.op == steps.size()) {
-      resident.op = 0;
-      if (++resident.iteration == resident.work.program[resident.segment].repeat.times) {
-        resident.iteration = 0;
-        ++resident.segment;
-      }
-    }
-    return end;
+    if (m_options->trace)
+      emit(resident, operation_of(resident), {now, end}, reason, hbm_bytes, arrival);
+    const Picoseconds meet = step.barriers * step.tiles * m_speeds.barrier;
+    m_result->reasons[static_cast<std::size_t>(Reason::barrier)] += meet;
+    resident.step_on();
+    return end + meet;
   }
 
-  /// Touches nothing that others share.
-  static bool is_local(Op op) { return op == Op::barrier || op == Op::wait; }
-  static bool is_next_local(const Resident& resident) {
-    return resident.segment < resident.work.steps.size() &&
-           is_local(resident.work.steps[resident.segment][resident.op].op);
+  /// What a resident does next, for the trace.
+  TileOp operation_of(const Resident& resident) const {
+    return m_works.operation(resident.placed, resident.run,
+                             static_cast<std::size_t>(resident.next - resident.run_begin), resident.repetition);
   }
 
+  static std::int64_t part_of(const Step& step, std::int64_t block_bytes) {
+    return step.part_bytes > 0 ? std::min(step.part_bytes, block_bytes) : block_bytes;
+  }
+  /// How much further on than step.blocks.
+  static std::int64_t shift_of(const Resident& resident, const Step& step) {
+    return step.blocks_on(resident.repetition) + resident.placed.query_heads * step.query_head_step +
+           resident.placed.kv_heads * step.kv_head_step;
+  }
   template <class F>
   void for_each_block(const Resident& resident, const Step& step, F f) const {
-    step.blocks.for_each(resident.iteration * step.block_step,
-                         [&](std::int64_t block) { f(block, m_blocks.bytes_of(step.tensor, block)); });
+    step.blocks.for_each(shift_of(resident, step), [&](std::int64_t block) { f(block, m_blocks.bytes_of(step.tensor, block)); });
   }
 
   /// What a load fetches, from the links' point of view.
@@ -336,27 +316,64 @@ class Run {
     Reason reason = Reason::l2;
   };
 
+  /// Where a step is many tiles, most CTAs read what another of their partition has just read. As long as L2 has taken
+  /// nothing in meanwhile it has lost nothing either, and the tiles need not be asked for one by one.
+  struct Region {
+    std::int64_t first = -1;
+    int size = 0, partition = 0;
+    std::int64_t insertions = 0;  // of L2 when it had been read
+    std::int64_t bytes = 0;       // of the region
+    bool is_at(const Region& other) const {
+      return first == other.first && size == other.size && partition == other.partition && insertions == other.insertions;
+    }
+  };
+  static constexpr std::size_t kRemembered = 1024;
+  Region region_now(const Sm& sm, const Resident& resident, const Step& step) const {
+    return {step.blocks.first + shift_of(resident, step), step.blocks.size(), sm.partition, m_l2.insertions()};
+  }
+  Region& remembered(const Region& region) {
+    const std::uint64_t name = static_cast<std::uint64_t>(region.first * 2 + region.partition);
+    return m_remembered[name * 0x9E3779B97F4A7C15ull >> 54];  // the high bits are spread evenly
+  }
+  /// Its bytes; 0 if it may be gone.
+  std::int64_t bytes_still_there(const Sm& sm, const Resident& resident, const Step& step) {
+    if (step.tiles == 1) return 0;
+    const Region region = region_now(sm, resident, step), &found = remembered(region);
+    return found.is_at(region) ? found.bytes : 0;
+  }
+  void remember(const Sm& sm, const Resident& resident, const Step& step, std::int64_t bytes) {
+    if (step.tiles == 1) return;
+    Region region = region_now(sm, resident, step);
+    region.bytes = bytes;
+    remembered(region) = region;
+  }
+
   /// L2 answers with what it holds, HBM with the rest; both through the SM's port.
-  Fetch fetch(const Resident& resident, const Step& step, Picoseconds now) {
+  Fetch fetch(Sm& sm, const Resident& resident, const Step& step, Picoseconds now) {
     std::int64_t miss = 0, evicted = 0;
     bool far = false;
-    for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
-      const L2Cache::Access access = m_l2.read(block, bytes, l2_partition_of(resident.sm, m_machine));
-      miss += access.miss_bytes;
-      far = far || access.far;
-      evicted += access.write_bytes;
-      m_result->l2_read_hit_bytes += access.hit_bytes;
-      count_evictions();
-    });
+    std::int64_t hit = bytes_still_there(sm, resident, step);
+    if (hit == 0) {
+      for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
+        const L2Cache::Access access = m_l2.read_part(block, part_of(step, bytes), bytes, sm.partition);
+        hit += access.hit_bytes;
+        miss += access.miss_bytes;
+        far = far || access.far;
+        evicted += access.write_bytes;
+        count_evictions();
+      });
+      remember(sm, resident, step, hit + miss);
+    }
     m_result->hbm.read += miss;
     m_result->tensors[static_cast<std::size_t>(step.tensor)].read += miss;
+    m_result->l2_read_hit_bytes += hit;
     if (evicted > 0) m_hbm.serve(now, m_speeds.hbm_write.cost(evicted));
     // The lines of a tile lie everywhere: the tile is there when the farthest of them is.
     Fetch fetched;
     fetched.hbm_bytes = miss;
-    fetched.latency = miss > 0 ? m_speeds.hbm_latency : far ? m_speeds.l2_far_latency : m_speeds.l2_latency;
+    fetched.latency =
+        step.tiles * (miss > 0 ? m_speeds.hbm_latency : far ? m_speeds.l2_far_latency : m_speeds.l2_latency);
     fetched.there = now;
-    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
     latest(sm.port.serve(now, step.port) + fetched.latency, Reason::l2, fetched.there, fetched.reason);
     latest(m_l2_link.serve(now, step.l2) + fetched.latency, Reason::l2, fetched.there, fetched.reason);
     if (miss > 0)
@@ -366,22 +383,22 @@ class Run {
   }
 
   /// The CTA waits for its tile. Returns the bytes from HBM.
-  std::int64_t load(const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
-    const Fetch fetched = fetch(resident, step, now);
+  std::int64_t load(Sm& sm, const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end,
+                    Reason& reason) {
+    const Fetch fetched = fetch(sm, resident, step, now);
     latest(fetched.there, fetched.reason, end, reason);
     // Addresses before, conversions and shared memory after: the warps do this between waits for global memory.
-    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
-    const Picoseconds waits = step.core->round_trips * fetched.latency, core_end = on_core(sm, *step.core, now);
+    const Picoseconds waits = step.round_trips * fetched.latency, core_end = on_core(sm, step, now);
     const Reason wait_reason = fetched.hbm_bytes > 0 ? Reason::hbm : Reason::l2;
-    latest(core_end + waits, core_end - now > waits ? step.core->reason : wait_reason, end, reason);
+    latest(core_end + waits, core_end - now > waits ? step.reason : wait_reason, end, reason);
     return fetched.hbm_bytes;
   }
 
   /// The CTA goes on when its warps have issued the copies.
-  std::int64_t start(Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason,
+  std::int64_t start(Sm& sm, Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason,
                      Picoseconds& arrival) {
-    const Fetch fetched = fetch(resident, step, resident.begins ? resident.loads_from : now);
-    latest(on_core(m_sms[static_cast<std::size_t>(resident.sm)], *step.core, now), step.core->reason, end, reason);
+    const Fetch fetched = fetch(sm, resident, step, resident.begins ? resident.loads_from : now);
+    latest(on_core(sm, step, now), step.reason, end, reason);
     Arrival last{std::max(fetched.there, end), fetched.reason};
     if (!resident.under_way.empty() && resident.under_way.back().at > last.at) last = resident.under_way.back();
     resident.under_way.push_back(last);
@@ -390,15 +407,16 @@ class Run {
   }
 
   static void wait(Resident& resident, const Step& step, Picoseconds& end, Reason& reason) {
-    for (; resident.under_way.size() > static_cast<std::size_t>(step.pending); resident.under_way.pop_front())
-      latest(resident.under_way.front().at, resident.under_way.front().reason, end, reason);
+    std::vector<Arrival>& under_way = resident.under_way;  // a few at most
+    for (; under_way.size() > static_cast<std::size_t>(step.pending); under_way.erase(under_way.begin()))
+      latest(under_way.front().at, under_way.front().reason, end, reason);
   }
 
   /// Into L2, which pushes dirty lines out to make room; the store waits when HBM cannot take them fast enough.
-  void store(const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
+  void store(Sm& sm, const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
     std::int64_t evicted = 0, filled = 0;
     for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
-      const L2Cache::Access access = m_l2.write(block, bytes, l2_partition_of(resident.sm, m_machine), step.fill_bytes);
+      const L2Cache::Access access = m_l2.write_part(block, part_of(step, bytes), bytes, sm.partition, step.fill_bytes);
       evicted += access.write_bytes;
       filled += access.miss_bytes;
       count_evictions();
@@ -406,10 +424,9 @@ class Run {
     m_result->hbm.read += filled;
     m_result->tensors[static_cast<std::size_t>(step.tensor)].read += filled;
     if (filled > 0) latest(m_hbm.serve(now, m_speeds.hbm_read.cost(filled)), Reason::hbm, end, reason);
-    Sm& sm = m_sms[static_cast<std::size_t>(resident.sm)];
     latest(sm.port.serve(now, step.port), Reason::l2, end, reason);
     latest(m_l2_link.serve(now, step.l2), Reason::l2, end, reason);
-    latest(on_core(sm, *step.core, now), step.core->reason, end, reason);
+    latest(on_core(sm, step, now), step.reason, end, reason);
     if (evicted > 0) latest(m_hbm.serve(now, m_speeds.hbm_write.cost(evicted)), Reason::hbm, end, reason);
   }
 
@@ -451,13 +468,19 @@ class Run {
   const Machine& m_machine;
   const RunOptions* m_options = nullptr;
   const Speeds m_speeds;
+  const Grain m_grain;
+  const std::vector<std::int64_t> m_ctas;
   const BlockMap m_blocks;
   CoreTimes m_core_times;
+  CtaWorks m_works;
   L2Cache m_l2;
+  std::vector<Region> m_remembered = std::vector<Region>(kRemembered);
   Server m_l2_link, m_hbm;
   std::vector<Sm> m_sms;
+  int m_slots = 0;                     // of an SM
+  std::vector<Picoseconds> m_goes_on;  // by SM and slot
   std::vector<Resident> m_residents;
-  std::priority_queue<Ready, std::vector<Ready>, std::greater<Ready>> m_queue;
+  Earliest m_earliest;  // of the SMs, by what they want next of what all share
   std::int64_t m_total_ctas = 0, m_done_ctas = 0, m_operations = 0;
   // The kernel being run
   int m_kernel = 0;
@@ -489,8 +512,9 @@ Picoseconds roofline_bound(const KernelCount& c, MatrixUnit unit, std::int64_t h
                    speeds.l2.cost(wire), speeds.port.cost(wire) / sms, speeds.hbm_read.cost(hbm_read_bytes)});
 }
 
-Prediction simulate_all(const Schedule& schedule, const Machine& machine, const RunOptions& options) {
-  Run run(schedule, machine);
+Prediction simulate_all(const Schedule& schedule, const Machine& machine, const RunOptions& options,
+                        const Grain& grain, const std::vector<std::int64_t>& ctas) {
+  Run run(schedule, machine, grain, ctas);
   if (options.start == Start::warm) {
     RunOptions first = options;
     first.trace = nullptr;

@@ -1,5 +1,7 @@
 #include "sim/engine/l2.h"
 
+#include <algorithm>
+
 namespace flashscope {
 
 namespace {
@@ -11,54 +13,66 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+constexpr int kTableBits = 10;       // at first
+constexpr int kNeighbourBits = 2;    // blocks that stand together in the table: they are asked for together
+constexpr std::size_t kLeastRoom = 64;
+
 }  // namespace
 
 L2Cache::L2Cache(std::int64_t capacity, int partitions, int slices, int spread_permille)
     : m_num(partitions),
       m_slices_each(slices),
       m_slices(static_cast<std::size_t>(partitions * slices)) {
-  m_table.assign(1024, {});
   const std::int64_t mean = capacity / partitions / slices;
   for (std::size_t n = 0; n < m_slices.size(); ++n) {
     const std::int64_t place = 2 * (static_cast<std::int64_t>(n) % slices) + 1 - slices;  // evenly in (-slices, slices)
     m_slices[n].capacity = mean + mean * place / slices * spread_permille / 1000;
   }
+  clear();
 }
 
-L2Cache::Access L2Cache::read(std::int64_t block, std::int64_t bytes, int partition) {
+L2Cache::Access L2Cache::read_part(std::int64_t block, std::int64_t part, std::int64_t whole, int partition) {
   Access access;
   m_evictions.clear();
+  const std::int32_t first = m_open = open(block);
   for (int half = 0; half < m_num; ++half) {
-    const std::int64_t part = half_bytes(bytes, half);
-    if (touch(key_of(block, half, partition))) {
-      access.hit_bytes += part;
+    const std::int64_t bytes = half_bytes(part, half), all = half_bytes(whole, half);
+    const std::int32_t piece = first + half * 2 + partition, home = first + half * 2 + half;
+    if (touch(piece, all)) {
+      access.hit_bytes += bytes;
       continue;
     }
-    if (half != partition && touch(key_of(block, half, half))) {  // in the other half: copied over
-      access.hit_bytes += part;
+    if (half != partition && touch(home, all)) {  // in the other half: copied over
+      access.hit_bytes += bytes;
       access.far = true;
     } else {
-      access.miss_bytes += part;
-      if (half != partition) insert(key_of(block, half, half), part, access);
+      access.miss_bytes += bytes;
+      if (half != partition) take_in(home, bytes, all, access);
     }
-    insert(key_of(block, half, partition), part, access);
+    take_in(piece, bytes, all, access);
   }
+  m_open = -1;
+  close(first);
   return access;
 }
 
-L2Cache::Access L2Cache::write(std::int64_t block, std::int64_t bytes, int partition, std::int64_t fill_bytes) {
+L2Cache::Access L2Cache::write_part(std::int64_t block, std::int64_t part, std::int64_t whole, int partition,
+                                    std::int64_t fill_bytes) {
   Access access;
   m_evictions.clear();
+  const std::int32_t first = m_open = open(block);
   for (int half = 0; half < m_num; ++half) {
-    const std::int64_t home = key_of(block, half, half), part = half_bytes(bytes, half);
-    if (!touch(home)) {
+    const std::int64_t bytes = half_bytes(part, half), all = half_bytes(whole, half);
+    const std::int32_t copy = first + half * 2 + partition, home = first + half * 2 + half;
+    if (!touch(home, all)) {
       access.miss_bytes += half_bytes(fill_bytes, half);
-      insert(home, part, access);
+      take_in(home, bytes, all, access);
     }
-    make_dirty(find(home), access);
-    const std::int64_t copy = key_of(block, half, partition);
-    if (half != partition && !touch(copy)) insert(copy, part, access);
+    make_dirty(home, access);
+    if (half != partition && !touch(copy, all)) take_in(copy, bytes, all, access);
   }
+  m_open = -1;
+  close(first);
   return access;
 }
 
@@ -75,128 +89,188 @@ std::int64_t L2Cache::dirty_bytes() const {
 }
 
 bool L2Cache::holds(std::int64_t block) const {
-  for (int half = 0; half < m_num; ++half)
-    if (find(key_of(block, half, half)) < 0) return false;
-  return true;
+  const std::int32_t number = m_table[slot_of(block)].number;
+  if (number < 0) return false;
+  const Block& held = m_blocks[static_cast<std::size_t>(number)];
+  return held.used[0] >= 0 && (m_num == 1 || held.used[3] >= 0);
 }
 
 void L2Cache::clear() {
   for (Slice& slice : m_slices) slice.used = slice.written = {};
-  m_pieces.clear();
+  m_blocks.clear();
   m_free.clear();
-  m_table.assign(m_table.size(), {});
-  m_used = 0;
+  m_table.assign(std::size_t{1} << kTableBits, {});
+  m_table_shift = 64 - kTableBits + kNeighbourBits;
+  m_held = 0;
+  m_open = -1;
+  ++m_insertions;  // as good as: what was there is not
   m_evictions.clear();
 }
 
-std::size_t L2Cache::slice_of(std::int64_t key) const {
-  const std::uint64_t hash = mixed(static_cast<std::uint64_t>(key)) >> 32;
-  return static_cast<std::size_t>(key % m_num * m_slices_each) +
-         static_cast<std::size_t>(hash) % static_cast<std::size_t>(m_slices_each);
-}
-
-std::size_t L2Cache::slot_of(std::int64_t key) const {
+std::size_t L2Cache::slot_of(std::int64_t block) const {
+  const std::uint64_t name = static_cast<std::uint64_t>(block), neighbours = (1u << kNeighbourBits) - 1;
   const std::size_t mask = m_table.size() - 1;
-  std::size_t slot = static_cast<std::size_t>(mixed(static_cast<std::uint64_t>(key))) & mask;
-  while (m_table[slot].piece >= 0 && m_table[slot].key != key) slot = (slot + 1) & mask;
+  // Multiplied by 2^64 over the golden ratio, whose high bits are spread evenly.
+  const std::uint64_t group = (name >> kNeighbourBits) * 0x9E3779B97F4A7C15ull >> m_table_shift;
+  std::size_t slot = static_cast<std::size_t>(group << kNeighbourBits | (name & neighbours));
+  while (m_table[slot].number >= 0 && m_table[slot].block != block) slot = (slot + 1) & mask;
   return slot;
 }
 
-std::int32_t L2Cache::find(std::int64_t key) const { return m_table[slot_of(key)].piece; }
-
-bool L2Cache::touch(std::int64_t key) {
-  const std::int32_t piece = find(key);
-  if (piece < 0) return false;
-  if (slice_at(at(piece)).used.newest != piece) {
-    unlink(&Slice::used, &Piece::used, piece);
-    link_newest(&Slice::used, &Piece::used, piece);
+std::int32_t L2Cache::open(std::int64_t block) {
+  std::size_t slot = slot_of(block);
+  if (m_table[slot].number >= 0) return m_table[slot].number * 4;
+  if (2 * (m_held + 1) > m_table.size()) {
+    grow_table();
+    slot = slot_of(block);
   }
+  std::int32_t number;
+  if (m_free.empty()) {
+    number = static_cast<std::int32_t>(m_blocks.size());
+    m_blocks.emplace_back();
+  } else {
+    number = m_free.back();
+    m_free.pop_back();
+  }
+  Block& held = m_blocks[static_cast<std::size_t>(number)];
+  held = {};
+  held.block = block;
+  for (int half = 0; half < m_num; ++half)
+    for (int partition = 0; partition < m_num; ++partition) {
+      const std::uint64_t hash = mixed(static_cast<std::uint64_t>((block * m_num + half) * m_num + partition)) >> 32;
+      held.slice[half * 2 + partition] = static_cast<std::int16_t>(
+          partition * m_slices_each + static_cast<int>(hash % static_cast<std::uint64_t>(m_slices_each)));
+    }
+  m_table[slot] = {block, number};
+  ++m_held;
+  return number * 4;
+}
+
+void L2Cache::close(std::int32_t block) {
+  const Block& held = at(block);
+  if (block == m_open || !held.is_absent()) return;
+  // Close the hole: an entry behind it moves in when its search would otherwise stop at the hole.
+  const std::size_t mask = m_table.size() - 1;
+  std::size_t hole = slot_of(held.block);
+  for (std::size_t slot = (hole + 1) & mask; m_table[slot].number >= 0; slot = (slot + 1) & mask) {
+    const Entry entry = m_table[slot];
+    m_table[hole].number = -1;
+    const std::size_t found = slot_of(entry.block);  // the hole, if the search passes it
+    if (found == hole) {
+      m_table[hole] = entry;
+      hole = slot;
+    }
+  }
+  m_table[hole] = {};
+  --m_held;
+  m_free.push_back(block >> 2);
+}
+
+/// The block's number may have been given to another: its piece is then of another slice, or at another place.
+template <L2Cache::By by>
+bool L2Cache::counts(const Slice& slice, const Order& order, std::size_t entry) {
+  const std::int32_t piece = order.entries[entry];
+  return place_of<by>(piece) == static_cast<std::int32_t>(entry) && &slice_of(piece) == &slice;
+}
+
+template <L2Cache::By by>
+void L2Cache::put_newest(Slice& slice, std::int32_t piece) {
+  Order& order = order_of<by>(slice);
+  if (order.entries.size() >= order.room) sweep<by>(slice);
+  place_of<by>(piece) = static_cast<std::int32_t>(order.entries.size());
+  order.entries.push_back(piece);
+}
+
+template <L2Cache::By by>
+std::int32_t L2Cache::oldest(Slice& slice) {
+  Order& order = order_of<by>(slice);
+  while (order.first < order.entries.size() && !counts<by>(slice, order, order.first)) ++order.first;
+  return order.first < order.entries.size() ? order.entries[order.first] : -1;
+}
+
+template <L2Cache::By by>
+void L2Cache::sweep(Slice& slice) {
+  Order& order = order_of<by>(slice);
+  std::size_t kept = 0;
+  for (std::size_t entry = order.first; entry < order.entries.size(); ++entry) {
+    if (!counts<by>(slice, order, entry)) continue;
+    const std::int32_t piece = order.entries[entry];
+    place_of<by>(piece) = static_cast<std::int32_t>(kept);
+    order.entries[kept++] = piece;
+  }
+  order.entries.resize(kept);
+  order.first = 0;
+  order.room = std::max(kLeastRoom, 4 * kept);
+}
+
+bool L2Cache::touch(std::int32_t piece, std::int64_t whole) {
+  const std::int32_t place = used_place(piece);
+  if (place < 0 || bytes_of(piece) != whole) return false;
+  Slice& slice = slice_of(piece);
+  if (static_cast<std::size_t>(place) + 1 == slice.used.entries.size()) return true;
+  put_newest<By::use>(slice, piece);
   return true;
 }
 
-void L2Cache::insert(std::int64_t key, std::int64_t bytes, Access& access) {
-  Slice& slice = m_slices[slice_of(key)];
-  while (slice.used.bytes + bytes > slice.capacity && slice.used.oldest >= 0) {
-    const std::int32_t victim = slice.used.oldest;
+/// `part` bytes more of a piece, which has `whole` at most.
+void L2Cache::take_in(std::int32_t piece, std::int64_t part, std::int64_t whole, Access& access) {
+  ++m_insertions;
+  Slice& slice = slice_of(piece);
+  const bool is_new = used_place(piece) < 0;
+  const std::int64_t bytes = is_new ? std::min(part, whole) : std::min(part, whole - bytes_of(piece));
+  if (!is_new) put_newest<By::use>(slice, piece);  // the last to make room
+  while (slice.used.bytes + bytes > slice.capacity) {
+    const std::int32_t victim = oldest<By::use>(slice);
+    if (victim < 0 || victim == piece) break;
     write_back(victim, access);
-    erase(victim);
+    used_place(victim) = -1;
+    slice.used.bytes -= bytes_of(victim);
+    --slice.used.count;
+    close(victim & ~3);
   }
-  if (2 * (m_used + 1) > m_table.size()) grow_table();
-  std::int32_t piece;
-  if (m_free.empty()) {
-    piece = static_cast<std::int32_t>(m_pieces.size());
-    m_pieces.emplace_back();
+  slice.used.bytes += bytes;
+  if (is_new) {
+    ++slice.used.count;
+    bytes_of(piece) = static_cast<std::int32_t>(bytes);
+    put_newest<By::use>(slice, piece);
   } else {
-    piece = m_free.back();
-    m_free.pop_back();
+    bytes_of(piece) += static_cast<std::int32_t>(bytes);
+    const bool is_home = (piece & 3) >> 1 == (piece & 1);
+    if (is_home && written_place(piece) >= 0) slice.written.bytes += bytes;
   }
-  at(piece) = {};
-  at(piece).key = key;
-  at(piece).bytes = bytes;
-  m_table[slot_of(key)] = {key, piece};
-  ++m_used;
-  link_newest(&Slice::used, &Piece::used, piece);
 }
 
 void L2Cache::make_dirty(std::int32_t piece, Access& access) {
-  if (at(piece).dirty) unlink(&Slice::written, &Piece::written, piece);
-  at(piece).dirty = true;
-  link_newest(&Slice::written, &Piece::written, piece);
-  const Slice& slice = slice_at(at(piece));
-  const List& written = slice.written;
-  while (written.bytes > slice.capacity / 2 && written.oldest != piece) write_back(written.oldest, access);
-}
-
-void L2Cache::write_back(std::int32_t index, Access& access) {
-  Piece& piece = at(index);
-  if (!piece.dirty) return;
-  access.write_bytes += piece.bytes;
-  m_evictions.push_back({piece.key / m_num / m_num, piece.bytes});
-  unlink(&Slice::written, &Piece::written, index);
-  piece.dirty = false;
-}
-
-/// The piece must be clean.
-void L2Cache::erase(std::int32_t index) {
-  unlink(&Slice::used, &Piece::used, index);
-  // Close the hole: an entry behind it moves in when its search would otherwise stop at the hole.
-  const std::size_t mask = m_table.size() - 1;
-  std::size_t hole = slot_of(at(index).key);
-  for (std::size_t slot = (hole + 1) & mask; m_table[slot].piece >= 0; slot = (slot + 1) & mask) {
-    const std::size_t home = static_cast<std::size_t>(mixed(static_cast<std::uint64_t>(m_table[slot].key))) & mask;
-    if (((slot - home) & mask) < ((slot - hole) & mask)) continue;  // found from its home without passing the hole
-    m_table[hole] = m_table[slot];
-    hole = slot;
+  Slice& slice = slice_of(piece);
+  if (written_place(piece) < 0) {
+    slice.written.bytes += bytes_of(piece);
+    ++slice.written.count;
   }
-  m_table[hole] = {};
-  --m_used;
-  m_free.push_back(index);
+  put_newest<By::write>(slice, piece);
+  while (slice.written.bytes > slice.capacity / 2) {
+    const std::int32_t first = oldest<By::write>(slice);
+    if (first == piece) break;
+    write_back(first, access);
+  }
 }
 
-void L2Cache::link_newest(List Slice::*which, Piece::Link Piece::*link, std::int32_t index) {
-  Piece& piece = at(index);
-  List& list = slice_at(piece).*which;
-  piece.*link = {-1, list.newest};
-  if (list.newest >= 0) (at(list.newest).*link).newer = index;
-  list.newest = index;
-  if (list.oldest < 0) list.oldest = index;
-  list.bytes += piece.bytes;
-}
-
-void L2Cache::unlink(List Slice::*which, Piece::Link Piece::*link, std::int32_t index) {
-  Piece& piece = at(index);
-  List& list = slice_at(piece).*which;
-  const Piece::Link place = piece.*link;
-  (place.newer >= 0 ? (at(place.newer).*link).older : list.newest) = place.older;
-  (place.older >= 0 ? (at(place.older).*link).newer : list.oldest) = place.newer;
-  list.bytes -= piece.bytes;
+void L2Cache::write_back(std::int32_t piece, Access& access) {
+  const int half = (piece & 3) >> 1;
+  if (half != (piece & 1) || written_place(piece) < 0) return;  // a copy, or clean
+  access.write_bytes += bytes_of(piece);
+  m_evictions.push_back({at(piece).block, bytes_of(piece)});
+  Order& written = slice_of(piece).written;
+  written_place(piece) = -1;
+  written.bytes -= bytes_of(piece);
+  --written.count;
 }
 
 void L2Cache::grow_table() {
   std::vector<Entry> old(m_table.size() * 2);
   old.swap(m_table);
+  --m_table_shift;
   for (const Entry& entry : old)
-    if (entry.piece >= 0) m_table[slot_of(entry.key)] = entry;
+    if (entry.number >= 0) m_table[slot_of(entry.block)] = entry;
 }
 
 }  // namespace flashscope

@@ -31,71 +31,105 @@ class L2Cache {
   L2Cache(std::int64_t capacity, int partitions, int slices = 1, int spread_permille = 0);
 
   /// An SM of `partition` reads or overwrites the whole block `block` of `bytes` bytes.
-  Access read(std::int64_t block, std::int64_t bytes, int partition);
+  Access read(std::int64_t block, std::int64_t bytes, int partition) { return read_part(block, bytes, bytes, partition); }
   /// `fill_bytes` of it must be fetched first when the block is not there (TileOp::fill_bytes).
-  Access write(std::int64_t block, std::int64_t bytes, int partition, std::int64_t fill_bytes = 0);
+  Access write(std::int64_t block, std::int64_t bytes, int partition, std::int64_t fill_bytes = 0) {
+    return write_part(block, bytes, bytes, partition, fill_bytes);
+  }
+  /// `part` bytes of a block of `whole`. Parts are taken to come one after the other, each once: a block that is there
+  /// in part grows by the next, and one that is there as a whole has them all.
+  Access read_part(std::int64_t block, std::int64_t part, std::int64_t whole, int partition);
+  Access write_part(std::int64_t block, std::int64_t part, std::int64_t whole, int partition,
+                    std::int64_t fill_bytes = 0);
 
   std::int64_t dirty_bytes() const;
   std::int64_t resident_bytes() const;
   /// Resident at home (a copy alone does not count).
   bool holds(std::int64_t block) const;
+  /// Grows whenever something is taken in, and whenever something is lost.
+  std::int64_t insertions() const { return m_insertions; }
   const std::vector<Eviction>& evictions() const { return m_evictions; }  // of the last access
   /// Forgets everything; dirty bytes are dropped, not counted.
   void clear();
 
  private:
-  // A piece is one half of a block as one partition holds it: key = (block · partitions + half) · partitions +
-  // partition.
-  struct Piece {
-    std::int64_t key = 0;
-    std::int64_t bytes = 0;
-    bool dirty = false;
-    struct Link {
-      std::int32_t newer = -1, older = -1;
-    } used, written;  // places in the slice's lists, by last use and, if dirty, by last write
+  /// A block of which something is held. A piece is one half of it as one partition holds it, number half · 2 +
+  /// partition; the half that has the partition's number is at home there, the other is a copy.
+  struct Block {
+    std::int64_t block = 0;
+    std::int32_t bytes[4] = {};                      // of each piece
+    std::int32_t used[4] = {-1, -1, -1, -1};         // of each piece: its place in its slice's order by use; -1: absent
+    std::int32_t written[2] = {-1, -1};              // of each half at home: by write; -1: clean
+    std::int16_t slice[4] = {};                      // of each piece, of all
+    bool is_absent() const { return used[0] < 0 && used[1] < 0 && used[2] < 0 && used[3] < 0; }
   };
-  struct List {
-    std::int32_t newest = -1, oldest = -1;
+  /// Pieces in the order of their last use (or write), oldest first. A piece that is used again is put at the end, and
+  /// what stood for it before is passed over: an entry counts while its piece names its place.
+  struct Order {
+    std::vector<std::int32_t> entries;  // Block · 4 + piece
+    std::size_t first = 0;              // those before it do not count
+    std::size_t room = 0;               // entries at which those that do not count are swept out
+    std::int32_t count = 0;             // that count
     std::int64_t bytes = 0;
   };
   struct Slice {  // of a partition
-    List used, written;
+    Order used, written;
     std::int64_t capacity = 0;
   };
 
-  std::size_t slice_of(std::int64_t key) const;
-  std::int64_t key_of(std::int64_t block, int half, int partition) const {
-    return (block * m_num + half) * m_num + partition;
-  }
   std::int64_t half_bytes(std::int64_t bytes, int half) const {
-    return bytes / m_num + (half == 0 ? bytes % m_num : 0);
+    return m_num == 1 ? bytes : half == 0 ? bytes - bytes / 2 : bytes / 2;
   }
+  Slice& slice_of(std::int32_t piece) {
+    return m_slices[static_cast<std::size_t>(at(piece).slice[piece & 3])];
+  }
+  Block& at(std::int32_t piece) { return m_blocks[static_cast<std::size_t>(piece >> 2)]; }
+  std::int32_t& used_place(std::int32_t piece) { return at(piece).used[piece & 3]; }
+  std::int32_t& written_place(std::int32_t piece) { return at(piece).written[(piece & 3) >> 1]; }
+  std::int32_t& bytes_of(std::int32_t piece) { return at(piece).bytes[piece & 3]; }
 
-  std::size_t slot_of(std::int64_t key) const;  // where the key is, or would go, in the hash table
-  std::int32_t find(std::int64_t key) const;
-  bool touch(std::int64_t key);  // true when present; it becomes the newest
-  void insert(std::int64_t key, std::int64_t bytes, Access& access);
+  std::size_t slot_of(std::int64_t block) const;  // where the block is, or would go, in the hash table
+  std::int32_t open(std::int64_t block);                      // its number · 4; a new one where nothing is held
+  void close(std::int32_t block);                             // forgets it if nothing is held any more
+  bool touch(std::int32_t piece, std::int64_t whole);  // true when all of it is present; it becomes the newest
+  void take_in(std::int32_t piece, std::int64_t part, std::int64_t whole, Access& access);
   void make_dirty(std::int32_t piece, Access& access);
   void write_back(std::int32_t piece, Access& access);  // to HBM; it stays, clean
-  void erase(std::int32_t piece);
-  void link_newest(List Slice::*list, Piece::Link Piece::*link, std::int32_t piece);
-  void unlink(List Slice::*list, Piece::Link Piece::*link, std::int32_t piece);
-  Piece& at(std::int32_t piece) { return m_pieces[static_cast<std::size_t>(piece)]; }
-  Slice& slice_at(const Piece& piece) { return m_slices[slice_of(piece.key)]; }
+  /// The two orders of a slice.
+  enum class By { use, write };
+  template <By by>
+  static Order& order_of(Slice& slice) {
+    return by == By::use ? slice.used : slice.written;
+  }
+  template <By by>
+  std::int32_t& place_of(std::int32_t piece) {
+    return by == By::use ? used_place(piece) : written_place(piece);
+  }
+  template <By by>
+  bool counts(const Slice& slice, const Order& order, std::size_t entry);
+  template <By by>
+  void put_newest(Slice& slice, std::int32_t piece);
+  template <By by>
+  std::int32_t oldest(Slice& slice);  // -1: none
+  template <By by>
+  void sweep(Slice& slice);
   void grow_table();
 
   int m_num;
-  int m_slices_each;        // slices of a partition
+  int m_slices_each;  // slices of a partition
   std::vector<Slice> m_slices;
-  std::vector<Piece> m_pieces;
-  std::vector<std::int32_t> m_free;
-  /// Open addressing, linear probing. The key stands beside the piece's number: a search looks at the table alone.
+  std::vector<Block> m_blocks;
+  std::vector<std::int32_t> m_free;  // of them
+  /// Open addressing, linear probing. The block's name stands beside its number: a search looks at the table alone.
   struct Entry {
-    std::int64_t key = 0;
-    std::int32_t piece = -1;  // -1: empty
+    std::int64_t block = 0;
+    std::int32_t number = -1;  // in m_blocks; -1: empty
   };
   std::vector<Entry> m_table;
-  std::size_t m_used = 0;
+  int m_table_shift = 0;
+  std::size_t m_held = 0;
+  std::int64_t m_insertions = 0;
+  std::int32_t m_open = -1;  // being accessed: is not forgotten meanwhile
   std::vector<Eviction> m_evictions;
 };
 

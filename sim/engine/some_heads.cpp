@@ -1,63 +1,14 @@
-// simulate(): all CTAs where the budget allows, else two runs with fewer heads and a straight line through them.
+// Heads repeat each other: two runs with fewer of them, and a straight line through both.
 #include <algorithm>
 #include <numeric>
 
+#include "sim/engine/line.h"
 #include "sim/engine/run.h"
 #include "sim/schedule/algorithms.h"
 
 namespace flashscope {
-namespace {
-
-/// small + (large - small) · (heads - small_heads) / (large_heads - small_heads), and never below what `large` saw.
-struct Line {
-  std::int64_t small_heads, large_heads, heads;
-  std::int64_t operator()(std::int64_t small, std::int64_t large) const {
-    return large + std::max<std::int64_t>(0, large - small) / (large_heads - small_heads) * (heads - large_heads);
-  }
-};
-
-void continue_line(const Line& line, const KernelPrediction& small, const KernelPrediction& large,
-                   KernelPrediction& into) {
-  into = large;
-  into.hbm.read = line(small.hbm.read, large.hbm.read);
-  for (std::size_t t = 0; t < kNumTensors; ++t)
-    into.tensors[t] = {line(small.tensors[t].read, large.tensors[t].read),
-                       line(small.tensors[t].write, large.tensors[t].write)};
-  into.l2_read_hit_bytes = line(small.l2_read_hit_bytes, large.l2_read_hit_bytes);
-  into.begin = line(small.begin, large.begin);
-  into.end = line(small.end, large.end);
-  into.cta_time = 0;
-  for (std::size_t r = 0; r < kNumReasons; ++r) {
-    into.reasons[r] = line(small.reasons[r], large.reasons[r]);
-    into.cta_time += into.reasons[r];
-  }
-}
-
-/// Writes continue the line of what a kernel produced: written back or still dirty. The larger run's dirty bytes stay
-/// in L2, the rest has gone to HBM; it is credited to the tensor of which the kernel writes most.
-void continue_writes(const Line& line, const Prediction& small, const Prediction& large, Prediction& all) {
-  std::int64_t small_before = 0, large_before = 0;  // dirty when the kernel started
-  for (std::size_t k = 0; k < all.kernels.size(); ++k) {
-    const auto produced = [k](const Prediction& p, std::int64_t before) {
-      return p.kernels[k].hbm.write + p.kernels[k].hbm_dirty_bytes - before;
-    };
-    KernelPrediction& kernel = all.kernels[k];
-    const std::int64_t kept = kernel.hbm_dirty_bytes - large_before;
-    kernel.hbm.write = line(produced(small, small_before), produced(large, large_before)) - kept;
-    std::int64_t credited = 0;
-    std::size_t most = 0;
-    for (std::size_t t = 0; t < kNumTensors; ++t) {
-      credited += kernel.tensors[t].write;
-      if (kernel.count.tensors[t].write > kernel.count.tensors[most].write) most = t;
-    }
-    kernel.tensors[most].write += kernel.hbm.write - credited;
-    small_before = small.kernels[k].hbm_dirty_bytes;
-    large_before = large.kernels[k].hbm_dirty_bytes;
-  }
-}
-
 Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine, const RunOptions& options,
-                               std::int64_t ops_per_head) {
+                               std::int64_t ops_per_head, const Grain& grain) {
   AttentionProblem part = schedule.problem();
   const int group = part.heads / part.kv_heads;  // query heads that share K and V stay together
   const std::int64_t heads = part.num_heads();
@@ -65,7 +16,7 @@ Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine,
     part.batch = 1;
     part.heads = static_cast<int>(some);
     part.kv_heads = static_cast<int>(some / group);
-    return simulate_all(*make_schedule(schedule.algorithm(), part, schedule.tile()), machine, options);
+    return simulate_all(*make_schedule(schedule.algorithm(), part, schedule.tile()), machine, options, grain);
   };
   // Whole waves, or their rounding would bend the line: as many groups of heads as fill the GPU a whole number of
   // times, where a few do, else the fewest that fill it once; for every kernel.
@@ -83,32 +34,10 @@ Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine,
       std::max<std::int64_t>(4, options.op_budget / std::max<std::int64_t>(1, ops_per_head * wave) * 2 / 3);
   const std::int64_t large_heads = std::min(heads, waves * wave);
   const std::int64_t small_heads = waves / 2 * wave;
-  if (large_heads == heads) return simulate_all(schedule, machine, options);
+  if (large_heads == heads) return simulate_all(schedule, machine, options, grain);
   const Prediction small = run_heads(small_heads), large = run_heads(large_heads);
-  const Line line{small_heads, large_heads, heads};
-
-  Prediction all = large;
-  const Count counted = count(schedule);
-  all.count = counted.total;
-  for (std::size_t k = 0; k < all.kernels.size(); ++k) {
-    continue_line(line, small.kernels[k], large.kernels[k], all.kernels[k]);
-    all.kernels[k].count = counted.kernels[k];
-  }
-  continue_writes(line, small, large, all);
-  add_up(all);
-  all.operations = small.operations + large.operations;
-  all.time = all.kernels.empty() ? 0 : all.kernels.back().end;
-  return all;
-}
-
-}  // namespace
-
-Prediction simulate(const Schedule& schedule, const Machine& machine, const RunOptions& options) {
-  std::int64_t ops = 0;  // as the engine meets them
-  for (const KernelCount& kernel : count(schedule).kernels) ops += kernel.ops;
-  const std::int64_t heads = std::max(1, schedule.problem().num_heads());
-  if (ops <= options.op_budget) return simulate_all(schedule, machine, options);
-  return simulate_some_heads(schedule, machine, options, ops / heads);
+  return continued(std::vector<Line>(schedule.kernels().size(), {small_heads, large_heads, heads}), small, large,
+                   count(schedule));
 }
 
 }  // namespace flashscope

@@ -26,6 +26,7 @@ class FlashV2 final : public Schedule {
   }
 
   ClosedForm closed_form() const override { return flash_v2_closed_form(problem(), tile()); }
+  std::vector<std::pair<std::int64_t, std::int64_t>> cta_classes(int) const override { return query_tile_classes(); }
 
  protected:
   void cta(int, std::int64_t inner, CtaProgram& cta) const override {

@@ -29,6 +29,7 @@ class FlashV2Tensor final : public Schedule {
   }
 
   ClosedForm closed_form() const override { return flash_v2_closed_form(problem(), tile()); }
+  std::vector<std::pair<std::int64_t, std::int64_t>> cta_classes(int) const override { return query_tile_classes(); }
 
   WarpWork warp_work(int kernel, const TileOp& op) const override {
     return mma_warp_work(*this, op, copy_shape(kernel, op));

@@ -67,6 +67,7 @@ class FlashV3 final : public Schedule {
   }
 
   ClosedForm closed_form() const override { return flash_v2_closed_form(problem(), tile()); }
+  std::vector<std::pair<std::int64_t, std::int64_t>> cta_classes(int) const override { return query_tile_classes(); }
 
   std::int64_t taken(int, std::int64_t n) const override {
     const KernelLaunch& launch = kernels().front();

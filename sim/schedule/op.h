@@ -129,6 +129,8 @@ class OpSink {
   /// True when the sink can do with one tile of a run of like ones: it is then walked once, between begin_repeat() and
   /// end_repeat(). Repeats do not nest.
   virtual bool collapses() const { return false; }
+  /// True when it only adds up bytes and work: runs are then walked once also where heads start inside sectors.
+  virtual bool only_counts() const { return false; }
   virtual void begin_repeat(const Repeat&) {}
   virtual void end_repeat() {}
 };

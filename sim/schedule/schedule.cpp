@@ -1,6 +1,8 @@
 #include "sim/schedule/schedule.h"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 
 #include "sim/error.h"
 #include "sim/schedule/fma_rungs.h"
@@ -69,32 +71,105 @@ std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::cta_classes(int ker
   return classes;
 }
 
-std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::score_tile_classes() const {
-  const AttentionProblem& p = m_problem;
-  const std::int64_t tr = num_tiles(p.seqlen_q, m_tile.br), tc = num_tiles(p.seqlen_k, m_tile.bc);
+namespace {
+
+/// Where the first and the last row of query tile i stand in a band with each of their two ends: before the keys, among
+/// those of whole tiles, of the partial tile, or behind. Tiles that agree in it see as many tiles and pairs more, from one
+/// period to the next.
+struct Standing {
+  std::array<int, 4> ends;
+  bool operator==(const Standing&) const = default;
+};
+
+Standing standing_of(const MaskShape& mask, int br, int bc, int i) {
+  const int whole = mask.seqlen_k / bc * bc;
+  Standing standing{};
+  std::size_t n = 0;
+  for (int row : {i * br, i * br + br - 1}) {
+    const Range keys = kept_keys(mask, row);
+    for (int end : {keys.begin, keys.end}) standing.ends[n++] = (end > 0) + (end > whole) + (end >= mask.seqlen_k);
+  }
+  return standing;
+}
+
+/// The first tile after `i` that stands elsewhere: standings only ever move on.
+int end_of_standing(const MaskShape& mask, int br, int bc, int i, int tiles) {
+  const Standing standing = standing_of(mask, br, bc, i);
+  int lo = i, hi = tiles;  // stands the same; does not, or is behind the last
+  while (hi - lo > 1) {
+    const int middle = lo + (hi - lo) / 2;
+    (standing_of(mask, br, bc, middle) == standing ? lo : hi) = middle;
+  }
+  return hi;
+}
+
+}  // namespace
+
+/// Under a band, what the query tiles of one standing and one place in the period of tile sides need grows by a constant
+/// from one to the next: the middle one stands for an odd number of them.
+std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::query_tile_classes() const {
   std::vector<std::pair<std::int64_t, std::int64_t>> classes;
-  if (!sector_aligned() || p.is_sparse() || p.mask().left >= 0 || p.mask().right >= 0) {  // under a mask kept pairs differ
-    for (std::int64_t inner = 0; inner < tr * tc; ++inner) classes.emplace_back(inner, 1);
+  const int whole = m_problem.seqlen_q / m_tile.br, all = num_tiles(m_problem.seqlen_q, m_tile.br);
+  if (!tiles_aligned() || m_problem.is_sparse()) {
+    for (int i = 0; i < all; ++i) classes.emplace_back(i, 1);
     return classes;
   }
-  // Whole and partial query tiles × whole and partial key tiles: four kinds of CTA.
-  const std::int64_t rows[2] = {p.seqlen_q / m_tile.br, p.seqlen_q % m_tile.br != 0};
-  const std::int64_t cols[2] = {p.seqlen_k / m_tile.bc, p.seqlen_k % m_tile.bc != 0};
-  for (int r = 0; r < 2; ++r)
-    for (int c = 0; c < 2; ++c)
-      if (rows[r] * cols[c] > 0) classes.emplace_back((r ? rows[0] : 0) * tc + (c ? cols[0] : 0), rows[r] * cols[c]);
+  const MaskShape mask = m_problem.mask();
+  const bool is_banded = mask.left >= 0 || mask.right >= 0;
+  const int period = is_banded ? m_tile.bc / std::gcd(m_tile.br, m_tile.bc) : 1;
+  for (int begin = 0, end = 0; begin < whole; begin = end) {
+    end = is_banded ? end_of_standing(mask, m_tile.br, m_tile.bc, begin, whole) : whole;
+    for (int first = begin; first < std::min(begin + period, end); ++first) {
+      const int number = num_tiles(end - first, period), odd = number - 1 + number % 2;
+      classes.emplace_back(first + odd / 2 * period, odd);
+      if (odd < number) classes.emplace_back(first + odd * period, 1);
+    }
+  }
+  if (whole < all) classes.emplace_back(whole, 1);
   return classes;
 }
 
-bool Schedule::sector_aligned() const {
+std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::score_tile_classes() const {
+  const AttentionProblem& p = m_problem;
+  const int tr = num_tiles(p.seqlen_q, m_tile.br), tc = num_tiles(p.seqlen_k, m_tile.bc);
+  std::vector<std::pair<std::int64_t, std::int64_t>> classes;
+  if (!tiles_aligned() || p.is_sparse()) {
+    for (std::int64_t inner = 0; inner < std::int64_t{tr} * tc; ++inner) classes.emplace_back(inner, 1);
+    return classes;
+  }
+  // Of a row of tiles: those that keep all pairs, those that keep none, each that is cut, and a partial one at its end.
+  const MaskShape mask = p.mask();
+  for (const auto& [i, rows] : query_tile_classes()) {
+    const std::int64_t row = i * tc;
+    const Range seen = visited_tiles(mask, m_tile.br, m_tile.bc, static_cast<int>(i));
+    const Range whole = whole_tiles(mask, m_tile.br, m_tile.bc, static_cast<int>(i));
+    for (int j = seen.begin; j < whole.begin; ++j) classes.emplace_back(row + j, rows);
+    if (whole.begin < whole.end) classes.emplace_back(row + whole.begin, rows * (whole.end - whole.begin));
+    for (int j = whole.end; j < seen.end; ++j) classes.emplace_back(row + j, rows);
+    const int full = p.seqlen_k / m_tile.bc;  // of Bc keys
+    const std::int64_t before = std::min(seen.begin, full), behind = std::max(0, full - seen.end);
+    if (before > 0) classes.emplace_back(row, rows * before);
+    if (behind > 0) classes.emplace_back(row + full - 1, rows * behind);
+    if (full < tc && (seen.end < tc || seen.begin == seen.end)) classes.emplace_back(row + full, rows);
+  }
+  return classes;
+}
+
+bool Schedule::tiles_aligned() const {
   for (Tensor tensor : m_tensors) {
     const TensorShape shape = shape_of(tensor, m_problem, m_tile);
     const Layout layout = layout_of(tensor);
     const std::int64_t tile_step = layout == Layout::statistic ? std::int64_t{m_tile.br} * shape.element_bytes : shape.pitch();
-    if (tile_step % kSectorBytes != 0 || shape.head_bytes() % kSectorBytes != 0) return false;
+    if (tile_step % kSectorBytes != 0) return false;
     if (layout == Layout::scores && m_tile.bc * shape.element_bytes % kSectorBytes != 0) return false;
   }
   return true;
+}
+
+bool Schedule::heads_aligned() const {
+  return std::all_of(m_tensors.begin(), m_tensors.end(), [this](Tensor tensor) {
+    return shape_of(tensor, m_problem, m_tile).head_bytes() % kSectorBytes == 0;
+  });
 }
 
 CopyShape Schedule::copy_shape(int kernel, const TileOp& op) const {

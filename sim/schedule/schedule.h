@@ -136,8 +136,9 @@ class Schedule {
   /// Rows of S, P and the row statistics that are moved together: what L2 keeps or loses of them as one.
   virtual int score_block_rows() const { return m_tile.br; }
 
-  /// Visits CTAs of one head that between them stand for all: f(inner, how many CTAs of the head are alike).
-  /// The default visits each once. Exact: alike means equal bytes, sectors, FLOPs and exponentials.
+  /// CTAs of one head that between them stand for all: (inner, for how many). The default is each once. Exact: bytes,
+  /// sectors, FLOPs and exponentials are those of all, because CTAs are equal, or because they grow by a constant from one
+  /// to the next and the middle one stands for them.
   virtual std::vector<std::pair<std::int64_t, std::int64_t>> cta_classes(int kernel) const;
 
   /// The CTA that is started (or taken, where CTAs are persistent) as the n-th.
@@ -151,12 +152,16 @@ class Schedule {
 
   /// True when the byte addresses of all tiles and heads are multiples of a sector, so that tiles of one size have
   /// equal sector counts and counting may visit one of them for all.
-  bool sector_aligned() const;
+  bool sector_aligned() const { return tiles_aligned() && heads_aligned(); }
+  /// The same for the tiles of one head, which may start inside a sector.
+  bool tiles_aligned() const;
 
  protected:
   /// How the threads of `kernel` copy the region of a load or store, by the width that walk.h allows.
   CopyShape copy_shape(int kernel, const TileOp& op) const;
 
+  /// cta_classes of a kernel whose CTAs own one query tile each, in order.
+  std::vector<std::pair<std::int64_t, std::int64_t>> query_tile_classes() const;
   /// cta_classes of a kernel whose CTAs own one tile of scores each, row by row.
   std::vector<std::pair<std::int64_t, std::int64_t>> score_tile_classes() const;
 
@@ -167,6 +172,8 @@ class Schedule {
   std::vector<Tensor> m_tensors;
 
  private:
+  bool heads_aligned() const;
+
   std::string m_algorithm;
   AttentionProblem m_problem;
   TileShape m_tile;
@@ -274,7 +281,8 @@ class CtaProgram {
 
   template <class Body>
   void walk_tiles(Axis axis, bool backward, Range all, Range like, Body& body) {
-    const bool collapse = !problem().is_sparse() && m_sink.collapses() && like.end - like.begin > 1 && m_schedule.sector_aligned();
+    const bool are_alike = m_sink.only_counts() ? m_schedule.tiles_aligned() : m_schedule.sector_aligned();
+    const bool collapse = !problem().is_sparse() && m_sink.collapses() && like.end - like.begin > 1 && are_alike;
     if (!collapse) like = {all.end, all.end};
     const auto walk = [&](Range tiles) {
       for (int n = 0; n < tiles.end - tiles.begin; ++n) body(backward ? tiles.end - 1 - n : tiles.begin + n);

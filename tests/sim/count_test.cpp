@@ -40,6 +40,51 @@ TEST_CASE("paper's count of the reference problem") {
   CHECK(paper_bytes("flash_v2", p, {32, 32, 1}) == 25'344);
 }
 
+TEST_CASE("CTAs that stand for others count what all of them count, walked one by one and tile by tile") {
+  struct Sum final : OpSink {
+    Sum(const Schedule& of, KernelCount& sum) : schedule(of), into(sum) {}
+    void op(const TileOp& op) override { add_op(schedule, op, 1, into); }
+    const Schedule& schedule;
+    KernelCount& into;
+  };
+  std::mt19937 random(20261202);
+  for (int round = 0; round < rounds(120); ++round) {
+    AttentionProblem p;
+    p.kv_heads = 1;
+    p.heads = pick(random, {1, 3});
+    p.seqlen_q = pick(random, {64, 257, 1000, 1024, 2056});
+    p.seqlen_k = pick(random, {64, 300, 1000, 1024, 2001});
+    p.head_dim = pick(random, {16, 40, 64});
+    p.causal = random() % 2 == 0;
+    if (random() % 2 == 0) p.window_left = pick(random, {0, 31, 64, 500});
+    if (!p.causal && random() % 2 == 0) p.window_right = pick(random, {0, 31, 100});
+    p.pass = random() % 3 == 0 ? Pass::backward : Pass::forward;
+    const auto& list = algorithms(p.pass);
+    const std::string name = list[random() % list.size()].name;
+    if (name == "three_pass_naive") continue;
+    const TileShape tile = random() % 3 ? TileShape{0, 0, 0} : TileShape{pick(random, {16, 32, 48, 64}), pick(random, {16, 32, 48, 80}), 0};
+    const auto schedule = make_schedule(name, p, tile);
+    KernelCount all;
+    Sum sum(*schedule, all);
+    for (int k = 0; k < static_cast<int>(schedule->kernels().size()); ++k)
+      for (std::int64_t cta = 0; cta < schedule->kernels()[static_cast<std::size_t>(k)].ctas(); ++cta)
+        schedule->walk(k, cta, sum);
+    const KernelCount counted = count(*schedule).total;
+    CAPTURE(name);
+    CAPTURE(p.seqlen_q);
+    CAPTURE(p.seqlen_k);
+    CAPTURE(p.window_left);
+    CAPTURE(p.window_right);
+    CAPTURE(p.causal);
+    CHECK(counted.sm == all.sm);
+    CHECK(counted.tensors == all.tensors);
+    CHECK(counted.flops == all.flops);
+    CHECK(counted.flops_executed == all.flops_executed);
+    CHECK(counted.exps == all.exps);
+    CHECK(counted.ops == all.ops);
+  }
+}
+
 TEST_CASE("counts of flash_v2 on the reference problem") {
   const auto schedule = make_schedule("flash_v2", paper_problem(), {64, 64, 1});
   const KernelCount total = count(*schedule).total;

@@ -47,7 +47,7 @@ struct Timed {
   const Entry* entry;
   AttentionProblem problem;
   double milliseconds = 0;      // of the fastest repeat
-  std::int64_t operations = 0;  // tile operations performed by the timed run; 0 for counting
+  std::int64_t operations = 0;  // tile operations, or steps of several, performed by the timed run; 0 for counting
 };
 
 Timed timed(const Entry& entry, int repeats) {
@@ -94,7 +94,7 @@ std::string json_report(const std::vector<Timed>& all) {
 std::string table_text(const std::vector<Timed>& all) {
   using enum Table::Align;
   Table table({left, left, left, right, right, right});
-  table.row({"", "", "", "wall ms", "tile operations", "a second"});
+  table.row({"", "", "", "wall ms", "steps", "a second"});
   for (const Timed& t : all) {
     const bool runs = t.entry->work == Work::simulate;
     table.row({name_of(t.entry->work), t.entry->algorithm, describe(t.problem), grouped_decimal(t.milliseconds, 2),

@@ -55,6 +55,9 @@ std::string describe_reasons(const KernelPrediction& kernel) {
 std::string extrapolation_note(const Schedule& schedule, const Prediction& prediction) {
   const int heads = schedule.problem().num_heads();
   if (prediction.simulated_heads >= heads) return "";
+  if (prediction.simulated_heads == 0)
+    return "HBM traffic and time: the first CTAs of each kernel simulated, the rest continued in a straight line; counts "
+           "are exact.";
   return formatted(
       "HBM traffic and time: {} of {} heads simulated, the rest continued in a straight line; counts are exact.",
       grouped(prediction.simulated_heads), grouped(heads));

@@ -1,7 +1,12 @@
 // flashscope validate: predicted against recorded, row by row, and the summary of errors. With --ncu against the
 // counters of a kernel of somebody else, which the problem options describe.
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
 
 #include "sim/error.h"
 #include "viz/cli/command.h"
@@ -43,12 +48,34 @@ struct Report {
   std::vector<ValidatedRow> rows;
 };
 
+/// Rows know nothing of each other: each core takes the next one, and each row is kept at its place, so that the output
+/// is the same for any number of cores.
 Report validated(std::vector<RecordingRow> recorded, const Machine& machine) {
   Report report = {std::move(recorded), {}};
-  for (const RecordingRow& row : report.recorded) {
-    report.rows.push_back(viz::validated_row(row, machine));
-    report.rows.back().index = report.rows.size() - 1;
+  report.rows.resize(report.recorded.size());
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr failure;  // the first; validated_row() reports refusals itself
+  const auto take_rows = [&] {
+    try {
+      for (std::size_t n = next++; n < report.rows.size(); n = next++) {
+        report.rows[n] = viz::validated_row(report.recorded[n], machine);
+        report.rows[n].index = n;
+      }
+    } catch (...) {
+      next = report.rows.size();
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  std::vector<std::thread> others;
+  try {
+    for (unsigned n = 1; n < std::thread::hardware_concurrency(); ++n) others.emplace_back(take_rows);
+  } catch (const std::system_error&) {  // no more threads to be had: fewer will do
   }
+  take_rows();
+  for (std::thread& other : others) other.join();
+  if (failure) std::rethrow_exception(failure);
   return report;
 }
 

@@ -1,0 +1,102 @@
+// What a CTA does, with everything worked out that does not depend on when it runs.
+//
+// Heads are alike: where their bytes start on sectors, the CTAs of one place in their heads share one CtaWork, and only
+// the blocks that they touch lie a few heads further on.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "sim/engine/blocks.h"
+#include "sim/engine/core_times.h"
+#include "sim/engine/grain.h"
+#include "sim/engine/program.h"
+#include "sim/engine/speeds.h"
+#include "sim/schedule/schedule.h"
+
+namespace flashscope {
+
+/// One operation; with a coarse grain the same operation on several neighbouring tiles.
+struct Step {
+  enum class Kind : std::uint8_t {
+    barrier,
+    wait,
+    core,  // on the SM
+    load,
+    start,  // a load that the CTA does not wait for
+    store,
+  };
+  Kind kind = Kind::barrier;
+  Tensor tensor = Tensor::Q;
+  Reason reason = Reason::barrier;  // when the SM itself is what takes longest
+  int pending = 0;
+  int tiles = 1;     // how often it is performed
+  int barriers = 0;  // that follow it at once
+  bool is_scores = false;
+  Picoseconds alone = 0;               // on the SM, see CoreTime
+  const Picoseconds* share = nullptr;  // by resident CTAs, see CoreTime
+  std::int64_t round_trips = 1;
+  Picoseconds port = 0, l2 = 0;  // on the way to and from L2, of all tiles
+  std::int64_t bytes = 0;        // load, store: of the region
+  std::int64_t fill_bytes = 0;   // store: of each block, see TileOp
+  BlockMap::Region blocks;       // load, store: of the first repetition and of the head it was written for
+  std::int64_t part_bytes = 0;   // moved of each block; 0: all of it
+  std::int64_t block_step = 0;   // from one repetition to the next: blocks, or tiles of blocks of `tiles_in_block`
+  int tiles_in_block = 1, first_tile = 0;  // of its block, of the first repetition
+  std::int64_t query_head_step = 0, kv_head_step = 0;  // from one head to the next; one of the two is 0
+
+  /// Of repetition `n`, from `blocks`.
+  std::int64_t blocks_on(std::int64_t n) const {
+    const std::int64_t on = first_tile + n * block_step;
+    return tiles_in_block == 1 ? on : on >= 0 ? on / tiles_in_block : -((tiles_in_block - 1 - on) / tiles_in_block);
+  }
+  bool is_private() const { return kind <= Kind::wait; }  // touches nothing that other CTAs use
+  bool is_shared() const { return kind >= Kind::load; }   // touches what CTAs of other SMs use
+};
+
+/// A segment of a program (program.h) in that form, or, with a coarse grain, a part of it.
+struct StepRun {
+  std::vector<Step> steps;
+  std::int64_t times = 1;
+};
+
+struct CtaWork {
+  Program program;  // the operations themselves, for the trace
+  std::vector<StepRun> runs;
+};
+
+/// A CTA's work, and the heads by which its blocks are further on than those that the work names.
+struct PlacedWork {
+  std::shared_ptr<const CtaWork> work;
+  std::int64_t query_heads = 0, kv_heads = 0;
+};
+
+/// The work of the CTAs of one kernel.
+class CtaWorks {
+ public:
+  CtaWorks(const Schedule& schedule, const Speeds& speeds, const BlockMap& blocks, const Grain& grain,
+           CoreTimes& core_times)
+      : m_schedule(schedule), m_speeds(speeds), m_blocks(blocks), m_grain(grain), m_core_times(core_times) {}
+
+  /// `one_by_one`: each operation is a step of its own, as a trace wants it.
+  void start_kernel(int kernel, bool one_by_one);
+  PlacedWork of(std::int64_t cta);
+  /// The operation of a step as the CTA performs it in repetition `n`.
+  TileOp operation(const PlacedWork& placed, std::size_t run, std::size_t step, std::int64_t n) const;
+
+ private:
+  std::shared_ptr<const CtaWork> make(std::int64_t cta);
+  /// Repetitions [first, first + repetitions) of a segment as one, `times` times over.
+  StepRun run_of(const Segment& segment, std::int64_t first, int repetitions, std::int64_t times);
+  Step prepared(const TileOp& op, const Repeat& repeat, int repetitions, const CoreTime& core) const;
+
+  const Schedule& m_schedule;
+  const Speeds& m_speeds;
+  const BlockMap& m_blocks;
+  const Grain& m_grain;
+  CoreTimes& m_core_times;
+  int m_kernel = 0;
+  bool m_one_by_one = false;
+  std::vector<std::shared_ptr<const CtaWork>> m_kept;  // by place in the head; empty: none are kept
+};
+
+}  // namespace flashscope

@@ -1,0 +1,93 @@
+#include "sim/engine/grain.h"
+
+#include <algorithm>
+
+#include "sim/engine/engine.h"
+#include "sim/engine/program.h"
+
+namespace flashscope {
+namespace {
+
+/// What a step loads must stay small in L2, or it would drive out what other CTAs are about to read.
+constexpr std::int64_t kStepsInL2 = 32;
+
+/// S is this many times L2 before its blocks are widened: which of them L2 still holds then hardly matters.
+constexpr std::int64_t kScoresBeyondL2 = 8;
+/// Blocks of scores that L2 has room for then: 64 in each slice of a partition.
+constexpr std::int64_t kScoreBlocksInL2 = 4096, kFewestScoreBlocks = 512;
+
+/// A CTA that reads a row of scores part by part keeps a whole block of it in use, also what it has read: this share of
+/// L2 may be held so by all CTAs together.
+constexpr std::int64_t kStreamsInL2 = 4;
+
+struct Loop {
+  std::int64_t times = 1, loaded_bytes = 0;  // of one repetition
+  bool reads_scores = false;
+};
+
+/// A kernel's longest loop. Its first and its last CTA are looked at: of a band one of them sees most tiles.
+Loop longest_loop(const Schedule& schedule, int kernel) {
+  Loop longest;
+  const std::int64_t ctas = schedule.kernels()[static_cast<std::size_t>(kernel)].ctas_per_head;
+  for (std::int64_t cta : {std::int64_t{0}, ctas - 1})
+    for (const Segment& segment : program_of(schedule, kernel, cta)) {
+      if (segment.repeat.times <= longest.times) continue;
+      longest = {segment.repeat.times};
+      for (const TileOp& op : segment.ops)
+        if (op.op == Op::load) {
+          longest.loaded_bytes += op.bytes;
+          longest.reads_scores |= layout_of(op.tensor) == Layout::scores && segment.repeat.axis == Axis::j;
+        }
+    }
+  return longest;
+}
+
+/// The largest power of two up to `limit`, at least 1.
+int power_of_two(std::int64_t limit) {
+  int power = 1;
+  while (2 * std::int64_t{power} <= limit) power *= 2;
+  return power;
+}
+
+/// Key tiles of a block of S or P of which L2 has room for so many; 1 where S is not much more than L2.
+int score_tiles_for(const Schedule& schedule, const Machine& machine, std::int64_t blocks) {
+  const int rows = schedule.score_block_rows();
+  const TensorShape scores = shape_of(Tensor::S, schedule.problem());
+  const std::int64_t l2_bytes = static_cast<std::int64_t>(machine.l2_bytes.value);
+  if (rows >= schedule.tile().br || scores.rows % rows != 0 || scores.bytes() < kScoresBeyondL2 * l2_bytes) return 1;
+  const std::int64_t block_bytes = std::int64_t{rows} * schedule.tile().bc * scores.element_bytes;
+  return power_of_two(l2_bytes / blocks / block_bytes);
+}
+
+}  // namespace
+
+int score_tiles(const Schedule& schedule, const Machine& machine) {
+  const int most = score_tiles_for(schedule, machine, kScoreBlocksInL2);
+  if (most == 1) return 1;
+  std::int64_t streams = 0;  // rows of blocks
+  for (int k = 0; k < static_cast<int>(schedule.kernels().size()); ++k) {
+    const KernelLaunch& launch = schedule.kernels()[static_cast<std::size_t>(k)];
+    const std::int64_t ctas = static_cast<std::int64_t>(machine.num_sms.value) * occupancy(launch.resources, machine).ctas_per_sm;
+    if (launch.ctas() > 0 && longest_loop(schedule, k).reads_scores)
+      streams = std::max(streams, std::min(ctas, launch.ctas()) * schedule.tile().br / schedule.score_block_rows());
+  }
+  return std::min(most, score_tiles_for(schedule, machine, std::max<std::int64_t>(1, kStreamsInL2 * streams)));
+}
+
+int widest_score_tiles(const Schedule& schedule, const Machine& machine) {
+  return score_tiles_for(schedule, machine, kFewestScoreBlocks);
+}
+
+Grain grain_of(const Schedule& schedule, const Machine& machine, std::int64_t steps) {
+  const std::int64_t l2_bytes = static_cast<std::int64_t>(machine.l2_bytes.value);
+  Grain grain;
+  for (int k = 0; k < static_cast<int>(schedule.kernels().size()); ++k) {
+    const bool runs = schedule.kernels()[static_cast<std::size_t>(k)].ctas() > 0;
+    const Loop loop = runs ? longest_loop(schedule, k) : Loop{};
+    grain.repetitions.push_back(power_of_two(
+        std::min(loop.times / steps, l2_bytes / kStepsInL2 / std::max<std::int64_t>(1, loop.loaded_bytes))));
+  }
+  return grain;
+}
+
+}  // namespace flashscope
