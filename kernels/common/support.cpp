@@ -47,8 +47,8 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
   const TileShape built = algorithm_named(name, p.pass).default_tile(p);
   if (schedule.tile().br != built.br || schedule.tile().bc != built.bc || schedule.tile().stages != built.stages)
     return name + ": a tile of " + sides(schedule.tile()) + " with " + std::to_string(schedule.tile().stages) +
-           " stages is simulated only; at head_dim " + std::to_string(p.head_dim) + " the kernel is built with " +
-           sides(built) + " and " + std::to_string(built.stages);
+           " stages is simulated only; this problem's kernel is built with " + sides(built) + " and " +
+           std::to_string(built.stages);
   if (schedule.tile().backward_keys) return name + ": the kernel visits key tiles first to last only";
   if (schedule.tile().whole_tiles) return name + ": the kernel loads the rows that exist only (no --whole-tiles)";
   if (schedule.tile().splits > kMaxBuiltSplits)

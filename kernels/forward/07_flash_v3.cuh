@@ -51,16 +51,11 @@ struct FlashV3 {
   static constexpr int kSlots = kFlashV3Slots;
   static constexpr int kThreads = flash_v3_threads(kBlockM);
   // Of 65,536 registers an SM; the kernel is launched with what all threads can have alike.
-  // (A producer that logs, or watches its barriers, needs more.)
-#if defined(FLASHSCOPE_WATCH_BARRIERS)
-  static constexpr bool kWatches = true;
-#else
-  static constexpr bool kWatches = false;
-#endif
+  // (A producer that logs needs more.)
   template <bool kLogs>
-  static constexpr int kProducerRegisters = kConsumers > 2 ? 32 : kLogs || kWatches ? 56 : 24;
+  static constexpr int kProducerRegisters = kConsumers > 2 ? 32 : kLogs ? 56 : 24;
   template <bool kLogs>
-  static constexpr int kConsumerRegisters = kConsumers > 2 ? 160 : kLogs || kWatches ? 224 : 240;
+  static constexpr int kConsumerRegisters = kConsumers > 2 ? 160 : kLogs ? 224 : 240;
 
   // Tiles in shared memory are kWidth / 64 atoms, each [rows][64], swizzled.
   static constexpr int kAtoms = kWidth / kAtomColumns;

@@ -8,23 +8,6 @@
 
 namespace flashscope::kernels {
 
-#if defined(FLASHSCOPE_WATCH_BARRIERS)
-/// Pinned memory of the host: what waited in vain, before the kernel is stopped.
-static __device__ int* waited_in_vain;
-__device__ __forceinline__ unsigned nanoseconds() {
-  unsigned now;
-  asm volatile("mov.u32 %0, %globaltimer_lo;" : "=r"(now));
-  return now;
-}
-__device__ __forceinline__ void watch(unsigned barrier, unsigned parity, unsigned since) {
-  if (nanoseconds() - since < 1'000'000'000u) return;
-  waited_in_vain[1] = blockIdx.x, waited_in_vain[2] = threadIdx.x, waited_in_vain[3] = barrier, waited_in_vain[4] = parity;
-  waited_in_vain[0] = 1;
-  __threadfence_system();
-  __trap();
-}
-#endif
-
 class Mbarrier {
  public:
   /// `smem`: address in shared memory of eight bytes, aligned to eight.
@@ -43,13 +26,8 @@ class Mbarrier {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(m_smem), "r"(bytes) : "memory");
   }
   __device__ void wait(unsigned parity) const {
-#if defined(FLASHSCOPE_WATCH_BARRIERS)
-    const unsigned since = nanoseconds();
-    while (!has_ended(parity)) watch(m_smem, parity, since);
-#else
     while (!has_ended(parity)) {
     }
-#endif
   }
   __device__ unsigned smem() const { return m_smem; }
 

@@ -60,7 +60,7 @@ struct Resident {
   Picoseconds began = 0;
   // A persistent CTA: the loads that a tile begins with start when the last scores of the tile before have been computed.
   Picoseconds last_scores = 0, loads_from = 0;
-  bool begins = true;  // nothing but loads so far
+  bool loads_ahead = false;  // persistent, and nothing but loads so far
   int sm = 0, slot = 0;
   std::vector<Arrival> under_way;  // of loads that it started, in their order
 
@@ -162,6 +162,7 @@ class Run {
 
     const int num_sms = static_cast<int>(m_machine.num_sms.value);
     m_slots = fit.ctas_per_sm;
+    m_loads_ahead = launch.persistent;
     m_sms.assign(static_cast<std::size_t>(num_sms), {});
     m_goes_on.assign(m_sms.size() * static_cast<std::size_t>(m_slots), kNever);
     m_residents.assign(m_goes_on.size(), {});
@@ -201,7 +202,8 @@ class Run {
         report_progress();
         if (next_cta < ctas) {
           sm.goes_on[slot] =
-              place(sm, resident, m_schedule.taken(k, next_cta++), now, launch.persistent ? 0 : m_speeds.cta_start);
+              launch.persistent ? go_on_with(resident, m_schedule.taken(k, next_cta++), now, now)
+                                : place(sm, resident, m_schedule.taken(k, next_cta++), now, m_speeds.cta_start);
         } else {
           --sm.ctas;
           sm.goes_on[slot] = kNever;
@@ -213,23 +215,25 @@ class Run {
     return result.end;
   }
 
-  /// Starts CTA `cta` in the slot of a resident, `delay` later; without a delay a persistent CTA takes it, which loaded
-  /// ahead. Returns when it goes on.
+  /// Starts CTA `cta` in the slot of a resident, `delay` later. Returns when it goes on.
   Picoseconds place(Sm& sm, Resident& resident, std::int64_t cta, Picoseconds now, Picoseconds delay) {
+    const CoreTime& prologue = m_core_times.prologue();
+    const Picoseconds share = prologue.share[static_cast<std::size_t>(sm.ctas - 1)];
+    resident.last_scores = std::max(now + delay + prologue.alone, sm.core.serve(now + delay, share));
+    return go_on_with(resident, cta, now, resident.last_scores);
+  }
+
+  /// Gives the slot of a resident to CTA `cta`, which goes on when it has `started`: at once where a persistent CTA takes
+  /// another query tile.
+  Picoseconds go_on_with(Resident& resident, std::int64_t cta, Picoseconds now, Picoseconds started) {
     resident.cta = cta;
     resident.placed = m_works.of(cta);
     resident.begin(0);
     resident.began = now;
     resident.under_way.clear();
-    Picoseconds started = now;
-    if (delay > 0) {
-      const CoreTime& prologue = m_core_times.prologue();
-      const Picoseconds share = prologue.share[static_cast<std::size_t>(sm.ctas - 1)];
-      started = std::max(now + delay + prologue.alone, sm.core.serve(now + delay, share));
-    }
-    resident.loads_from = delay > 0 ? started : resident.last_scores;
+    resident.loads_from = resident.last_scores;
     resident.last_scores = started;
-    resident.begins = true;
+    resident.loads_ahead = m_loads_ahead;
     record(resident, TileOp{}, {now, started}, Reason::launch, 0);
     return started;
   }
@@ -279,7 +283,7 @@ class Run {
       case Step::Kind::barrier: latest(now + m_speeds.barrier * step.tiles, Reason::barrier, end, reason); break;
       case Step::Kind::wait: wait(resident, step, end, reason); break;
     }
-    resident.begins = resident.begins && step.kind == Step::Kind::start && step.barriers == 0;
+    resident.loads_ahead = resident.loads_ahead && step.kind == Step::Kind::start && step.barriers == 0;
     if (step.is_scores) resident.last_scores = end;
     m_result->reasons[static_cast<std::size_t>(reason)] += end - now;
     if (m_options->trace)
@@ -397,7 +401,7 @@ class Run {
   /// The CTA goes on when its warps have issued the copies.
   std::int64_t start(Sm& sm, Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason,
                      Picoseconds& arrival) {
-    const Fetch fetched = fetch(sm, resident, step, resident.begins ? resident.loads_from : now);
+    const Fetch fetched = fetch(sm, resident, step, resident.loads_ahead ? resident.loads_from : now);
     latest(on_core(sm, step, now), step.reason, end, reason);
     Arrival last{std::max(fetched.there, end), fetched.reason};
     if (!resident.under_way.empty() && resident.under_way.back().at > last.at) last = resident.under_way.back();
@@ -478,6 +482,7 @@ class Run {
   Server m_l2_link, m_hbm;
   std::vector<Sm> m_sms;
   int m_slots = 0;                     // of an SM
+  bool m_loads_ahead = false;          // a kernel of persistent CTAs
   std::vector<Picoseconds> m_goes_on;  // by SM and slot
   std::vector<Resident> m_residents;
   Earliest m_earliest;  // of the SMs, by what they want next of what all share

@@ -1,4 +1,4 @@
-// What a CTA of the Hopper rungs (07) occupies, its tile for a problem, and the order in which CTAs take query tiles.
+// What a CTA of the Hopper rungs (07) occupies, and the order in which CTAs take query tiles (flash_v3.h has the tile).
 // Compiled by the host for the schedules and by nvcc for the kernels, like tensor_rungs.h.
 #pragma once
 #include <cstdint>

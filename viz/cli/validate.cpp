@@ -105,7 +105,7 @@ std::string rows_text(const Report& report) {
       const std::string name = "  " + viz::name_in_files(quantity);
       if (value.measured.value)
         table.row({name, value_text(quantity, value.predicted), value_text(quantity, *value.measured.value),
-                   error_text(value.predicted, *value.measured.value), remark_text(row, value)});
+                   value.error() ? error_text(value.predicted, *value.measured.value) : "", remark_text(row, value)});
       else
         table.row({name, value_text(quantity, value.predicted), "unavailable", "", value.measured.reason});
     }
@@ -312,7 +312,10 @@ NcuLaunch chosen_launch(const Options& options) {
   if (all.size() > 20) list += formatted("\n  … and {} more", all.size() - 20);
   std::vector<NcuLaunch> chosen;
   if (!options.launches.empty()) {
+    if (!options.kernel.empty()) throw Error(ErrorKind::usage, "--launch says which launches: leave --kernel out");
     for (const std::string& id : split(options.launches, ',')) {
+      if (std::any_of(chosen.begin(), chosen.end(), [&](const NcuLaunch& launch) { return launch.id == id; }))
+        throw Error(ErrorKind::usage, "--launch: '" + id + "' is named twice");
       const std::size_t before = chosen.size();
       for (const NcuLaunch& launch : all)
         if (launch.id == id) chosen.push_back(launch);

@@ -88,7 +88,7 @@ bool ValidatedValue::is_counted() const {
 }
 
 std::optional<double> ValidatedValue::error() const {
-  if (!measured.value || standing == Standing::not_predicted) return std::nullopt;
+  if (!measured.value || standing == Standing::not_predicted || standing == Standing::wrong_output) return std::nullopt;
   if (*measured.value == 0) return predicted == 0 ? 0 : std::numeric_limits<double>::infinity();
   return (predicted - *measured.value) / *measured.value;
 }

@@ -50,7 +50,8 @@ struct ValidatedValue {
   Standing standing = Standing::unavailable;
 
   bool is_counted() const;
-  /// (predicted - measured) / measured, infinite where 0 was measured and not predicted; nothing where one is missing.
+  /// (predicted - measured) / measured, infinite where 0 was measured and not predicted; nothing where one is missing
+  /// or the output was wrong.
   std::optional<double> error() const;
 };
 

@@ -251,7 +251,9 @@ class Reader {
       return scaled(metric, cell, kMicroseconds);
     });
     first_of(kClock, cells, m.sm_clock_mhz, [&](const std::string& metric, const Cell& cell) {
-      return scaled(metric, cell, kMegahertz);
+      const double mhz = scaled(metric, cell, kMegahertz);
+      if (mhz < 1 || mhz > 1e5) fail(cell.line, metric + ": " + cell.text + " " + cell.unit + " is no GPU's clock");
+      return mhz;
     });
     return any;
   }
