@@ -107,18 +107,18 @@ int end_of_standing(const MaskShape& mask, int br, int bc, int i, int tiles) {
 
 /// Under a band, what the query tiles of one standing and one place in the period of tile sides need grows by a constant
 /// from one to the next: the middle one stands for an odd number of them.
-std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::query_tile_classes() const {
+std::vector<std::pair<std::int64_t, std::int64_t>> Schedule::row_classes(int rows) const {
   std::vector<std::pair<std::int64_t, std::int64_t>> classes;
-  const int whole = m_problem.seqlen_q / m_tile.br, all = num_tiles(m_problem.seqlen_q, m_tile.br);
+  const int whole = m_problem.seqlen_q / rows, all = num_tiles(m_problem.seqlen_q, rows);
   if (!tiles_aligned() || m_problem.is_sparse()) {
     for (int i = 0; i < all; ++i) classes.emplace_back(i, 1);
     return classes;
   }
   const MaskShape mask = m_problem.mask();
   const bool is_banded = mask.left >= 0 || mask.right >= 0;
-  const int period = is_banded ? m_tile.bc / std::gcd(m_tile.br, m_tile.bc) : 1;
+  const int period = is_banded ? m_tile.bc / std::gcd(rows, m_tile.bc) : 1;
   for (int begin = 0, end = 0; begin < whole; begin = end) {
-    end = is_banded ? end_of_standing(mask, m_tile.br, m_tile.bc, begin, whole) : whole;
+    end = is_banded ? end_of_standing(mask, rows, m_tile.bc, begin, whole) : whole;
     for (int first = begin; first < std::min(begin + period, end); ++first) {
       const int number = num_tiles(end - first, period), odd = number - 1 + number % 2;
       classes.emplace_back(first + odd / 2 * period, odd);

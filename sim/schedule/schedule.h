@@ -161,7 +161,9 @@ class Schedule {
   CopyShape copy_shape(int kernel, const TileOp& op) const;
 
   /// cta_classes of a kernel whose CTAs own one query tile each, in order.
-  std::vector<std::pair<std::int64_t, std::int64_t>> query_tile_classes() const;
+  std::vector<std::pair<std::int64_t, std::int64_t>> query_tile_classes() const { return row_classes(m_tile.br); }
+  /// The same for so many rows each.
+  std::vector<std::pair<std::int64_t, std::int64_t>> row_classes(int rows) const;
   /// cta_classes of a kernel whose CTAs own one tile of scores each, row by row.
   std::vector<std::pair<std::int64_t, std::int64_t>> score_tile_classes() const;
 

@@ -62,13 +62,7 @@ int ThreePass::score_block_rows() const { return tile().br % kSoftmaxRows == 0 ?
 
 std::vector<std::pair<std::int64_t, std::int64_t>> ThreePass::cta_classes(int kernel) const {
   if (kernel == kScores) return score_tile_classes();
-  if (kernel == kWeightedSum) return query_tile_classes();
-  if (!tiles_aligned()) return Schedule::cta_classes(kernel);
-  const int whole = problem().seqlen_q / score_block_rows(), all = num_tiles(problem().seqlen_q, score_block_rows());
-  std::vector<std::pair<std::int64_t, std::int64_t>> classes;  // no mask in this pass: whole, or fewer rows
-  if (whole > 0) classes.emplace_back(0, whole);
-  if (whole < all) classes.emplace_back(whole, 1);
-  return classes;
+  return kernel == kSoftmax ? row_classes(score_block_rows()) : query_tile_classes();
 }
 
 WarpWork ThreePass::warp_work(int kernel, const TileOp& op) const {
