@@ -100,7 +100,9 @@ WarpWork split_kv_work(const Schedule& schedule, const TileOp& op, const CopySha
     case Op::load: {
       WarpWork work;
       for (int head = 0; head < op.heads; ++head) work.then(op.starts ? start_copy_work(copy) : copy_in_work(copy));
-      return work.then(zero_rest_work(copy, op.tensor == Tensor::Q ? kDecodeRows : shape.bc, shape.width));
+      if (op.tensor == Tensor::Q) return work.then(zero_rest_work(copy, kDecodeRows, shape.width));
+      const int cols = tensor_cores ? copy.cols : shape.width;  // there the columns have been zero since the start
+      return work.then(zero_rest_work(copy, shape.bc, cols));
     }
     case Op::store: return copy_out_work(copy);
     default: return tensor_cores ? tensor_core_work(shape, op) : fma_unit_work(shape, op);

@@ -32,7 +32,13 @@ class FlashV2Tensor final : public Schedule {
   std::vector<std::pair<std::int64_t, std::int64_t>> cta_classes(int) const override { return query_tile_classes(); }
 
   WarpWork warp_work(int kernel, const TileOp& op) const override {
-    return mma_warp_work(*this, op, copy_shape(kernel, op));
+    const CopyShape copy = copy_shape(kernel, op);
+    if (op.op == Op::load)
+      return mma_load_work(op, copy, layout_of(op.tensor) == Layout::by_key ? tile().bc : tile().br,
+                           fma_width(problem().head_dim));
+    const WarpWork work = mma_warp_work(*this, op, copy);
+    if (op.op != Op::clear_state) return work;
+    return WarpWork(work).then(zero_columns_work(problem(), tile().br + 2 * tile().bc));  // Q, K, V
   }
 
  protected:

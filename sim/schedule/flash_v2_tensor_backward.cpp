@@ -62,7 +62,7 @@ class FlashV2TensorBackward final : public Schedule {
     const bool by_key = kernel == kKeyGradients;
     const int owned = by_key ? tile().bc : tile().br, streamed = by_key ? tile().br : tile().bc;
     return mma_backward_work(*this, op, copy_shape(kernel, op),
-                             {owned, streamed, mma_backward_chunk(by_key), by_key});
+                             {owned, streamed, mma_backward_chunk(by_key), by_key, tile().stages});
   }
 
  protected:

@@ -192,10 +192,13 @@ WarpWork copy_in_work(const CopyShape& copy) {
   return work;
 }
 
-WarpWork zero_rest_work(const CopyShape& copy, int rows, int cols) {
-  if (copy.rows == rows && copy.cols == cols) return {};
+WarpWork zeroing_work(int elements, int threads) {
   return WarpWork().then({.instructions = 16, .clocks = 69, .fma = 3, .alu = 11, .wavefronts = 1},
-                         ceil_div(rows * cols, std::max(1, copy.threads)));
+                         ceil_div(elements, std::max(1, threads)));
+}
+
+WarpWork zero_rest_work(const CopyShape& copy, int rows, int cols) {
+  return copy.rows == rows && copy.cols == cols ? WarpWork() : zeroing_work(rows * cols, copy.threads);
 }
 
 WarpWork copy_out_work(const CopyShape& copy) {

@@ -40,6 +40,8 @@ struct CopyShape {
 };
 /// Global to shared memory, widened to float32: copy_in().
 WarpWork copy_in_work(const CopyShape& copy);
+/// A loop over the elements of a tile, by all threads, that zeroes some of them.
+WarpWork zeroing_work(int elements, int threads);
 /// Zeroes where a tile does not fill rows × cols (nothing where it does): zero_rest().
 WarpWork zero_rest_work(const CopyShape& copy, int rows, int cols);
 /// Shared to global memory, narrowed: copy_out().

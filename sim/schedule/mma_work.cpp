@@ -69,6 +69,16 @@ MmaTile mma_output_tile(const TileShape& tile, int width) {
   return {std::max(1, ceil_div(tile.br, 16 * kMmaWarps)), width / 8};
 }
 
+WarpWork mma_load_work(const TileOp& op, const CopyShape& copy, int tile_rows, int width) {
+  WarpWork work = op.starts ? start_copy_work(copy) : copy_in_work(copy);
+  return copy.rows == tile_rows ? work : work.then(zeroing_work(tile_rows * width, copy.threads));
+}
+
+WarpWork zero_columns_work(const AttentionProblem& problem, int rows) {
+  const int width = fma_width(problem.head_dim);
+  return problem.head_dim == width ? WarpWork() : zeroing_work(rows * width, kMmaThreads);
+}
+
 WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy) {
   const TileShape& tile = schedule.tile();
   const int width = fma_width(schedule.problem().head_dim), element = element_bytes(schedule.problem().dtype);
@@ -207,13 +217,18 @@ WarpWork mma_backward_work(const Schedule& schedule, const TileOp& op, const Cop
   switch (op.op) {
     case Op::load:
       if (layout_of(op.tensor) == Layout::statistic) return start_statistic_work();
-      return mma_warp_work(schedule, op, copy);
+      return mma_load_work(op, copy, layout_of(op.tensor) == Layout::by_key ? schedule.tile().bc : schedule.tile().br,
+                           width);
     case Op::store: {
       const WarpWork work = mma_warp_work(schedule, op, copy);
       return layout_of(op.tensor) == Layout::statistic ? work : round_work(gradient).then(work);
     }
-    case Op::row_dot: return repeated(mma_transposed_work({1, 2}, width, element), rows16);
-    case Op::clear_gradient: return arithmetic_work(rows * kPairs * gradient.cols8);
+    case Op::row_dot:  // O and dO
+      return repeated(mma_transposed_work({1, 2}, width, element), rows16)
+          .then(zero_columns_work(schedule.problem(), 2 * shape.owned));
+    case Op::clear_gradient:
+      return arithmetic_work(rows * kPairs * gradient.cols8)
+          .then(zero_columns_work(schedule.problem(), 2 * shape.owned + 2 * shape.stages * shape.streamed));
     case Op::scores:
     case Op::d_probabilities: return repeated(mma_transposed_work(scores, width, element), chunks);
     case Op::mask: {

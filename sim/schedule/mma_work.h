@@ -34,6 +34,12 @@ WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op);
 /// Any operation of a forward rung whose CTAs have kMmaWarps warps.
 WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy);
 
+/// A load into a tile of tile_rows × width whose columns beyond head_dim have been zero since the CTA's start: only rows
+/// that are missing are zeroed.
+WarpWork mma_load_work(const TileOp& op, const CopyShape& copy, int tile_rows, int width);
+/// Zeroes those columns, of tiles of so many rows together; nothing where head_dim is the width.
+WarpWork zero_columns_work(const AttentionProblem& problem, int rows);
+
 /// How a backward kernel shares its work: the warps share the `owned` rows, of queries or of keys, and each takes the
 /// `streamed` rows of a tile `chunk` at a time.
 struct MmaBackwardShape {
@@ -41,6 +47,7 @@ struct MmaBackwardShape {
   int streamed = 0;
   int chunk = 0;
   bool owns_keys = false;
+  int stages = 1;  // of streamed tiles
 };
 /// Any operation of a backward kernel whose CTAs have kMmaWarps warps.
 WarpWork mma_backward_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy,

@@ -86,7 +86,8 @@ bool is_key_tile_seen(const AttentionProblem& problem, const TileShape& tile, in
 /// How the warps of a CTA touch a tile.
 enum class Access {
   copy,          // once, consecutive vectors on consecutive lanes, row-major over the tile (walk.h copy_width)
-  copy_by_row,   // the same, one row after another: rows do not share requests
+  async_copy,     // cp.async: the halves of a sector are one request where they stay together (in start())
+  copy_by_row,    // as copy, one row after another: rows do not share requests
   whole_rows,    // of S or P, by vectors to the end of each row's last sector: a store leaves none half written
   row_per_warp,  // one element a lane, a warp on up to 32 columns of one row
   row_per_lane,  // one element a lane, lanes on consecutive rows: a naive column walk

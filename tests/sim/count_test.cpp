@@ -228,5 +228,32 @@ TEST_CASE("sector traffic is at least the bytes asked for") {
   }
 }
 
+std::int64_t sector_reads(const char* algorithm, int seqlen, int head_dim) {
+  AttentionProblem p;
+  p.heads = p.kv_heads = 1;
+  p.seqlen_q = p.seqlen_k = seqlen;
+  p.head_dim = head_dim;
+  p.dtype = DType::fp16;
+  return count(*make_schedule(algorithm, p, {128, 128, 2})).total.sm.sector_read;
+}
+
+TEST_CASE("cp.async: rows that start inside a sector move it in halves, as counters on an H200 say") {
+  constexpr int kRows = 3 * 128;  // of Q, K and V
+  CHECK(sector_reads("flash_v2_tensor", 128, 64) == kRows * 128);
+  CHECK(sector_reads("flash_v2_tensor", 128, 48) == kRows * 96);
+  CHECK(sector_reads("flash_v2_tensor", 128, 40) == kRows / 2 * (3 + 5) * 32);  // of 80 bytes: five pieces of 16
+  CHECK(sector_reads("flash_v2_tensor", 128, 72) == kRows / 2 * (5 + 9) * 32);
+  CHECK(sector_reads("flash_v2_tensor", 128, 36) == kRows * 72);  // by elements, through registers
+}
+
+TEST_CASE("TMA: boxes count whole, beyond the tensor too, and pieces of 64 bytes that start inside a sector one more") {
+  constexpr int kRows = 3 * 128;
+  for (int seqlen : {128, 100, 1}) CHECK(sector_reads("flash_v3", seqlen, 64) == kRows * 128);
+  CHECK(sector_reads("flash_v3", 128, 80) == kRows * 256);
+  CHECK(sector_reads("flash_v3", 128, 40) == kRows / 2 * (4 + 6) * 32);
+  CHECK(sector_reads("flash_v3", 128, 72) == kRows / 2 * (8 + 11) * 32);
+  CHECK(sector_reads("flash_v3", 100, 40) == kRows * 128 + 300 / 2 * 2 * 32);
+}
+
 }  // namespace
 }  // namespace flashscope
