@@ -68,6 +68,8 @@ TEST_CASE("C03: of two kernels the user picks, by name or by number; several onl
   CHECK(run_here(with({"validate", "--ncu", file, "--kernel", "flash"}, kKernel)).code == 0);
   CHECK(run_here(with({"validate", "--ncu", file, "--kernel", "nothing"}, kKernel)).code == 2);
   CHECK(run_here(with({"validate", "--ncu", file, "--launch", "7"}, kKernel)).code == 2);
+  CHECK(run_here(with({"validate", "--ncu", file, "--launch", "0,0"}, kKernel)).code == 2);
+  CHECK(run_here(with({"validate", "--ncu", file, "--launch", "1", "--kernel", "flash"}, kKernel)).code == 2);
   const RunResult both = run_here(with({"validate", "--ncu", file, "--launch", "0,1", "--json"}, kKernel));
   CHECK(Json::parse(both.out)["rows"].at(0)["hbm_read_bytes"]["recorded"] == 403'000'000);
 }
@@ -108,6 +110,7 @@ TEST_CASE("a kernel of somebody else: residency and whole tiles") {
   CHECK(whole["tile"]["whole_tiles"] == true);
   CHECK(simulated({"--ctas-per-sm", "2"})["tile"]["ctas_per_sm"] == 2);
   CHECK(run_here(with(cudnn, {"--ctas-per-sm", "30"})).code == 5);
+  CHECK(run_here(with(cudnn, {"--ctas-per-sm", "2", "--persistent"})).code == 2);
   CHECK(run_here({"simulate", "--algorithm", "three_pass", "--whole-tiles"}).code == 5);
 }
 

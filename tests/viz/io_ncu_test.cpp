@@ -102,6 +102,9 @@ TEST_CASE("C03: what cannot be a count is refused with its line") {
   refused(input_a() + line("0", kName, "dram__bytes_write.sum", "byte", "7"), "a.csv:9: dram__bytes_write.sum of launch 0");
   refused("\"ID\",\"Kernel Name\",\"dram__bytes_read.sum\"\n\"0\",\"k\",\"7\"\n", "a.csv:2: the row of units");
   refused(kColumns.substr(0, kColumns.size() - 16) + "\n", "\"Metric Value\"");
+  for (const char* clock : {"0", "1,000,000"})
+    refused(kColumns + line("3", kName, "dram__bytes_read.sum", "byte", "7") + line("3", kName, "SM Frequency", "Ghz", clock),
+            "is no GPU's clock");
 }
 
 TEST_CASE("C03: what ncu could not read is unavailable, with what it printed; times and clocks in their units") {

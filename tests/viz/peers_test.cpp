@@ -91,11 +91,12 @@ TEST_CASE("SM reads of FlashAttention-2 and cuDNN follow from their tiles, withi
   CHECK(rows == 26);
 }
 
-TEST_CASE("HBM reads of cuDNN and of FlashAttention-2 without a mask follow from grid order and residency, within 5 %") {
+TEST_CASE("HBM reads of cuDNN and of FlashAttention-2 follow from grid order and residency, within 5 %") {
   const Machine h200 = load_machine("nvidia-h200");
   for (const PeerRow& row : peer_rows()) {
-    // Two CTAs an SM; one, which stays and takes tile after tile. 16,384 rows and more take too long for a test.
-    if (row.problem.seqlen_q > 16384 || (!row.is_cudnn() && row.problem.causal)) continue;
+    // Two CTAs an SM; one, which stays and takes tile after tile. More than 16,384 rows take too long for a test.
+    // FlashAttention-2 with a causal mask and head_dim 128 misses, by what nobody knows (docs/deviations.md).
+    if (row.problem.seqlen_q > 16384 || (!row.is_cudnn() && row.problem.causal && row.problem.head_dim == 128)) continue;
     Machine machine = h200;
     machine.max_ctas_per_sm.value = row.is_cudnn() ? 1 : 2;
     const Prediction p = simulate(*make_schedule("flash_v2_tensor", row.problem, tile_of(row)), machine);

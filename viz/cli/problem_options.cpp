@@ -132,7 +132,7 @@ const std::vector<ProblemOption>& problem_options() {
               "split_kv: CTAs that share the keys of a row; 0: as many as run at once (0)"),
       integer("ctas-per-sm", Group::residency, &Options::ctas_per_sm, 1, kMostCtasPerSm,
               "somebody else's kernel: CTAs that an SM holds (as many as fit)"),
-      flag("persistent", Group::residency, "somebody else's kernel: one CTA an SM, which takes tile after tile",
+      flag("persistent", Group::residency, "somebody else's kernel: one CTA an SM at a time, as where CTAs stay and take tile after tile",
            [](Options& options) -> bool& { return options.persistent; }),
       flag("whole-tiles", Group::residency, "somebody else's kernel: its loads move whole tiles at the ends too (TMA)",
            [](Options& options) -> bool& { return options.tile.whole_tiles; }),
@@ -268,6 +268,8 @@ std::unique_ptr<Schedule> ProblemOptions::schedule() const {
 }
 
 Machine ProblemOptions::machine() const {
+  if (persistent && ctas_per_sm)
+    throw Error(ErrorKind::usage, "--persistent is one CTA an SM; --ctas-per-sm says how many: give one of them");
   Machine result = load_machine(gpu);
   const int most = ctas_per_sm ? *ctas_per_sm : persistent ? 1 : kMostCtasPerSm;
   result.max_ctas_per_sm.value = std::min<double>(result.max_ctas_per_sm.value, most);

@@ -35,7 +35,7 @@ struct ProblemOptions {
   Start start = Start::cold;
   // Of a kernel of somebody else: what its rung here would say itself.
   std::optional<int> ctas_per_sm;  // that an SM holds at once
-  bool persistent = false;         // CTAs stay, one an SM unless ctas_per_sm says more, and take one tile after the other
+  bool persistent = false;         // one CTA an SM at a time, as where they stay and take one tile after the other
 
   bool operator==(const ProblemOptions&) const = default;
 
