@@ -12,8 +12,6 @@
 namespace flashscope::kernels {
 namespace {
 
-constexpr std::int64_t kSmallestPart = 1 << 16;  // elements that are worth a thread
-
 // Bytes as this machine orders them: GPUs order them the same way.
 template <class Bits>
 void put(unsigned char* to, Bits bits) {

@@ -8,6 +8,8 @@
 
 namespace flashscope::kernels {
 
+inline constexpr std::int64_t kSmallestPart = 1 << 16;  // elements that are worth a thread
+
 /// Calls body(begin, end) for parts of 0 … count-1, side by side, each of at least `smallest` items (the last may be
 /// shorter). Few items are one part, on this thread; so is the rest when no more threads are to be had. The body must
 /// not throw.

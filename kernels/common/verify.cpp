@@ -15,7 +15,6 @@ namespace flashscope::kernels {
 namespace {
 
 constexpr std::int64_t kFullWork = std::int64_t{1} << 25;
-constexpr std::int64_t kSmallestPart = 1 << 16;  // elements that are worth a thread
 
 /// Each head has a generator of its own, so that heads can be drawn side by side.
 Array seeded_array(Tensor tensor, const AttentionProblem& problem, std::uint32_t seed) {

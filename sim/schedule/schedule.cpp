@@ -342,15 +342,13 @@ int CtaProgram::start(Tensor tensor, int i, int j, Access access) {
   const Range rows = layout_of(tensor) == Layout::by_key ? keys_of(j) : rows_of(i);
   const bool is_statistic = layout_of(tensor) == Layout::statistic;
   const Range cols = layout_of(tensor) == Layout::scores ? keys_of(j) : Range{0, is_statistic ? 1 : head_dim()};
+  if (access == Access::copy && !is_statistic) access = Access::async_copy;
   TileOp t = moved(Op::load, tensor, i, j, rows, cols, access);
   const TensorShape shape = shape_of(tensor, problem());
   const std::int64_t first_byte =
       t.head * shape.head_bytes() + t.row * shape.pitch() + std::int64_t{t.col} * shape.element_bytes;
   const std::int64_t row_bytes = std::int64_t{t.cols} * shape.element_bytes;
-  const bool in_vectors = copy_width(first_byte, shape.pitch(), row_bytes, shape.element_bytes) == kVectorBytes;
-  if (in_vectors && access == Access::copy && !is_statistic)
-    t.sectors = moved(Op::load, tensor, i, j, rows, cols, Access::async_copy).sectors;
-  t.starts = is_statistic || in_vectors;
+  t.starts = is_statistic || copy_width(first_byte, shape.pitch(), row_bytes, shape.element_bytes) == kVectorBytes;
   m_sink.op(t);
   return t.starts ? 1 : 0;
 }
@@ -422,7 +420,6 @@ void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth,
 }
 
 namespace {
-
 
 /// A warp on 32 columns of one row: rows do not share requests.
 std::int64_t row_per_warp_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element) {
@@ -510,7 +507,10 @@ std::int64_t count_sectors(Access access, std::int64_t first_byte, std::int64_t 
                            int element) {
   switch (access) {
     case Access::copy: return copy_sectors(first_byte, pitch, rows, cols, element);
-    case Access::async_copy: return async_copy_sectors(first_byte, pitch, rows, std::int64_t{cols} * element);
+    case Access::async_copy:
+      return copy_width(first_byte, pitch, std::int64_t{cols} * element, element) == kVectorBytes
+                 ? async_copy_sectors(first_byte, pitch, rows, std::int64_t{cols} * element)
+                 : copy_sectors(first_byte, pitch, rows, cols, element);  // by elements, through registers
     case Access::copy_by_row: {
       std::int64_t sectors = 0;
       for (int row = 0; row < rows; ++row) sectors += copy_sectors(first_byte + row * pitch, pitch, 1, cols, element);
