@@ -5,12 +5,13 @@
 #include <cmath>
 
 #include "tests/cli/support.h"
+#include "tests/support/paths.h"
 #include "viz/io/json_numbers.h"
 
 namespace flashscope {
 namespace {
 
-const std::string kExample = FLASHSCOPE_TEST_DATA "/online_softmax_example.json";
+const std::string kExample = test_data("online_softmax_example.json");
 
 double distance(const Json& a, const Json& b) {
   if (!a.is_array()) return std::abs(a.get<double>() - b.get<double>());

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/cli/support.h"
+#include "tests/support/paths.h"
 
 namespace flashscope {
 namespace {
@@ -15,7 +16,7 @@ std::string output_of(const std::string& command) {
 }
 
 TEST_CASE("the dynamic section names the C and C++ runtime and nothing else") {
-  std::istringstream lines(output_of("LC_ALL=C readelf -d '" FLASHSCOPE_BINARY "'"));
+  std::istringstream lines(output_of("LC_ALL=C readelf -d '" + flashscope_binary() + "'"));
   int needed = 0;
   for (std::string line; std::getline(lines, line);) {
     if (!contains(line, "(NEEDED)")) continue;

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/cli/support.h"
+#include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 #include "viz/io/json_numbers.h"
 
@@ -270,7 +271,7 @@ TEST_CASE("doctor says what counters and kernels do here") {
 
 TEST_CASE("attend --device gpu asks the GPU") {
   const RunResult result =
-      run_here({"attend", FLASHSCOPE_TEST_DATA "/online_softmax_example.json", "--device", "gpu", "--json"}, kWorking);
+      run_here({"attend", test_data("online_softmax_example.json"), "--device", "gpu", "--json"}, kWorking);
   REQUIRE(result.code == 0);
   CHECK(Json::parse(result.out)["device"] == "gpu");
 }

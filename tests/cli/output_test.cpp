@@ -4,11 +4,12 @@
 #include <unistd.h>
 
 #include "tests/cli/support.h"
+#include "tests/support/paths.h"
 
 namespace flashscope {
 namespace {
 
-const std::string kExample = FLASHSCOPE_TEST_DATA "/online_softmax_example.json";
+const std::string kExample = test_data("online_softmax_example.json");
 
 void check_refused(const std::vector<std::string>& arguments, const std::string& path) {
   const RunResult result = run_here(arguments);

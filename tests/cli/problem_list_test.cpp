@@ -9,13 +9,12 @@
 #include "kernels/common/support.h"
 #include "sim/schedule/algorithms.h"
 #include "tests/cli/support.h"
+#include "tests/support/paths.h"
 #include "viz/cli/problem_list.h"
 #include "viz/io/machine_io.h"
 
 namespace flashscope {
 namespace {
-
-const std::string kLists = FLASHSCOPE_PROBLEM_LISTS;
 
 kernels::DeviceInfo h200() {
   kernels::DeviceInfo info;
@@ -34,7 +33,7 @@ TEST_CASE("every drawn row names one algorithm, and its kernel can run it on an 
   std::map<DType, int> dtypes;
   int hard = 0, causal = 0, windows = 0, grouped_heads = 0, longest = 0, shortest = kMaxSeqlen, most_heads = 0;
   const double l2 = load_machine("nvidia-h200").l2_bytes.value;
-  const std::vector<ListedProblem> rows = read_problem_list(kLists + "/drawn.json", {});
+  const std::vector<ListedProblem> rows = read_problem_list(problem_list("drawn.json"), {});
   for (const ListedProblem& row : rows) {
     INFO(row.place);
     REQUIRE(row.algorithms.size() == 1);
@@ -73,7 +72,7 @@ TEST_CASE("every drawn row names one algorithm, and its kernel can run it on an 
 }
 
 TEST_CASE("every problem picked by hand can run on an H200 by at least one kernel") {
-  for (const ListedProblem& row : read_problem_list(kLists + "/problems.json", {})) {
+  for (const ListedProblem& row : read_problem_list(problem_list("problems.json"), {})) {
     INFO(row.place);
     std::vector<std::string> names = row.algorithms;
     if (names.empty())

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/error.h"
+#include "tests/support/paths.h"
 #include "viz/cli/command.h"
 
 namespace flashscope {
@@ -69,7 +70,7 @@ inline void write_file(const std::string& path, const std::string& text) {
 /// The binary, by a shell: `tail` holds arguments and redirections, `before` what stands in front ("env -u DISPLAY").
 inline RunResult run_binary(const std::string& tail, const std::string& before = "") {
   const Folder folder;
-  const std::string command = "( " + before + " timeout 120 '" FLASHSCOPE_BINARY "' " + tail + " ) >'" +
+  const std::string command = "( " + before + " timeout 120 '" + flashscope_binary() + "' " + tail + " ) >'" +
                               (folder / "out") + "' 2>'" + (folder / "err") + "'";
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128, read_file(folder / "out"), read_file(folder / "err")};

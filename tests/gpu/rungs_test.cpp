@@ -10,6 +10,7 @@
 #include "gpu_support.h"
 #include "kernels/common/facts.h"
 #include "tests/support/logged_problems.h"
+#include "tests/support/paths.h"
 
 namespace flashscope::kernels {
 namespace {
@@ -170,7 +171,7 @@ TEST_CASE("the logs kept for machines without a GPU are what the kernels do") {
       text += log_text(rung, n, device().log(*schedule, seeded_inputs(problems[n], 1)));
     }
   if (const char* path = std::getenv("FLASHSCOPE_WRITE_LOGS")) std::ofstream(path) << text;
-  std::ifstream file(std::string(FLASHSCOPE_TEST_DATA) + "/kernel_logs.txt");
+  std::ifstream file(test_data("kernel_logs.txt"));
   std::stringstream kept;
   kept << file.rdbuf();
   CHECK(kept.str() == text);

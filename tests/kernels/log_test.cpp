@@ -6,12 +6,13 @@
 
 #include "kernels/common/support.h"
 #include "tests/support/logged_problems.h"
+#include "tests/support/paths.h"
 
 namespace flashscope {
 namespace {
 
 TEST_CASE("each schedule is what its kernel logged on a GPU, operation by operation") {
-  std::ifstream file(std::string(FLASHSCOPE_TEST_DATA) + "/kernel_logs.txt");
+  std::ifstream file(test_data("kernel_logs.txt"));
   REQUIRE(file.good());
   std::stringstream logged;
   logged << file.rdbuf();

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tests/lessons/support.h"
+#include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
 #include "viz/cli/lesson_engine.h"
 #include "viz/core/lesson_check.h"
@@ -40,7 +41,7 @@ TEST_CASE("every shipped lesson holds what it says") {
 TEST_CASE("the eight keys of the lesson are those of the tests") {
   const AttendInput lesson =
       attend_input_from_json(LessonLibrary::shipped().text("eight-keys.json"), "eight-keys.json");
-  const AttendInput tests = read_attend_json(FLASHSCOPE_TEST_DATA "/online_softmax_example.json");
+  const AttendInput tests = read_attend_json(test_data("online_softmax_example.json"));
   CHECK(lesson.inputs.q.values == tests.inputs.q.values);
   CHECK(lesson.inputs.k.values == tests.inputs.k.values);
   CHECK(lesson.inputs.v.values == tests.inputs.v.values);

@@ -7,6 +7,7 @@
 
 #include "attention_cases.h"
 #include "sim/schedule/algorithms.h"
+#include "tests/support/paths.h"
 
 namespace flashscope {
 namespace {
@@ -21,7 +22,7 @@ Array matrix(const nlohmann::json& rows) {
 
 TEST_CASE("eight keys in tiles of two: every m, l, acc of flash_v2 within 1e-15") {
   const nlohmann::json example =
-      nlohmann::json::parse(std::ifstream(std::string(FLASHSCOPE_TEST_DATA) + "/online_softmax_example.json"));
+      nlohmann::json::parse(std::ifstream(test_data("online_softmax_example.json")));
   AttentionProblem p = small_problem(1, 8, 4);
   p.softmax_scale = example.at("scale");
   const AttentionInputs inputs{matrix(example.at("q")), matrix(example.at("k")), matrix(example.at("v")), {}};

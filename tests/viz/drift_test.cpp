@@ -9,6 +9,7 @@
 #include "sim/count/count.h"
 #include "sim/engine/engine.h"
 #include "sim/schedule/algorithms.h"
+#include "tests/support/paths.h"
 #include "viz/io/files.h"
 #include "viz/io/json_numbers.h"
 #include "viz/io/machine_io.h"
@@ -19,7 +20,7 @@ namespace {
 
 /// Longer rows would take minutes with sanitizers; the short ones go through the same code.
 constexpr std::int64_t kMostOperations = 350'000;
-constexpr const char* kFile = FLASHSCOPE_TEST_DATA "/predictions.json";
+const std::string kFile = test_data("predictions.json");
 
 std::string key_of(const RecordingRow& row) {
   const AttentionProblem& p = row.problem;

@@ -8,6 +8,7 @@
 
 #include "sim/schedule/fma_rungs.h"
 #include "sim/schedule/fma_work.h"
+#include "tests/support/paths.h"
 #include "viz/io/files.h"
 #include "viz/io/json_numbers.h"
 
@@ -22,7 +23,7 @@ int sum(const WarpWork& work, int Stretch::*count) {
 }
 
 TEST_CASE("four columns of each compiled product: the instructions, and the reads of the busier register bank") {
-  const std::string file = FLASHSCOPE_TEST_DATA "/../../kernels/facts/sm_90a.json";
+  const std::string file = source_file("kernels/facts/sm_90a.json");
   const Json facts = parse_json(read_text_file(file), file);
   int compared = 0;
   for (const auto& [name, kernel] : facts["kernels"].items()) {

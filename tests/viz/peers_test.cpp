@@ -10,6 +10,7 @@
 #include "sim/count/count.h"
 #include "sim/engine/engine.h"
 #include "sim/schedule/algorithms.h"
+#include "tests/support/paths.h"
 #include "viz/io/files.h"
 #include "viz/io/machine_io.h"
 
@@ -41,7 +42,7 @@ std::vector<std::string> fields_of(const std::string& line) {
 /// Forward rows of the two libraries; eager's kernels are matrix products of a third.
 std::vector<PeerRow> peer_rows() {
   std::vector<PeerRow> rows;
-  std::istringstream text(read_text_file(FLASHSCOPE_TEST_DATA "/h200_peers_counters.csv"));
+  std::istringstream text(read_text_file(test_data("h200_peers_counters.csv")));
   for (std::string line; std::getline(text, line);) {
     if (line[0] == '#' || line.rfind("peer,", 0) == 0) continue;
     const std::vector<std::string> f = fields_of(line);
