@@ -1,13 +1,29 @@
+# The architecture of the first GPU here. Where none can run a rung: 90a, the one that every rung exists for.
+function(flashscope_architecture_here result)
+  execute_process(COMMAND nvidia-smi --id=0 --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE capability OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  set(architecture 90a-real)
+  if(capability MATCHES "^([0-9]+)\\.([0-9]+)$" AND NOT capability STREQUAL "9.0" AND capability VERSION_GREATER_EQUAL 7.5)
+    set(architecture ${CMAKE_MATCH_1}${CMAKE_MATCH_2}-real)
+  endif()
+  set(${result} ${architecture} PARENT_SCOPE)
+endfunction()
+
 # Finds nvcc. Without one the kernels room still builds: the same list of rungs, each with the reason it cannot run.
+# FLASHSCOPE_CUDA_FOR_HERE (preset dev): for one architecture, a third of nvcc's minutes.
 set(FLASHSCOPE_HAS_CUDA OFF)
 set(FLASHSCOPE_CUDA_STATUS "off (FLASHSCOPE_CUDA=OFF)")
 if(NOT FLASHSCOPE_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    # 75, 80: portable rungs as machine code; 90a: Hopper; PTX of 80 for everything newer.
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
-      set(CMAKE_CUDA_ARCHITECTURES "75-real;80;90a-real")
+      if(FLASHSCOPE_CUDA_FOR_HERE)
+        flashscope_architecture_here(CMAKE_CUDA_ARCHITECTURES)
+      else()
+        # 75, 80: portable rungs as machine code; 90a: Hopper; PTX of 80 for everything newer.
+        set(CMAKE_CUDA_ARCHITECTURES "75-real;80;90a-real")
+      endif()
     endif()
     enable_language(CUDA)
     # CMake 3.25 does not know that nvcc speaks C++20.
