@@ -9,6 +9,7 @@
 // brings in 2,048 lines of 128 bytes. Dirty bytes and fetched sectors come from the hardware counters.
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
