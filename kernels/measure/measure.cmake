@@ -8,7 +8,7 @@ if(FLASHSCOPE_HAS_CUDA)
       $<TARGET_PROPERTY:CUDA::cupti,INTERFACE_INCLUDE_DIRECTORIES>)
   endif()
   # What the counters count, and what L2 keeps: the facts behind the model (docs/deviations.md).
-  foreach(probe probe l2_probe)
+  foreach(probe probe l2_probe l2_state_probe)
     add_executable(flashscope_${probe} ${CMAKE_CURRENT_LIST_DIR}/probe/${probe}.cu)
     target_link_libraries(flashscope_${probe} PRIVATE flashscope_kernels CUDA::cudart_static)
   endforeach()
