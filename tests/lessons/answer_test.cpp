@@ -109,6 +109,10 @@ TEST_CASE("the notations that people type") {
                             "0.00446 GB",
                             "4.4 million",
                             "4.4 million bytes",
+                            "4.4M",
+                            "4456k",
+                            "4.4 MB of it",
+                            "S = 4.4 MB",
                             "2^22 * 1.06",
                             "34 * 2¹⁷",
                             "4456448 bytes.",
@@ -151,6 +155,19 @@ TEST_CASE("shares, ratios, times and labels") {
   const Question tiles = number_question(Number(16), "tiles", "0");
   for (const char* typed : {"16", "16 tiles", "16 tile", "2^4"}) CHECK(verdict(tiles, typed) == Verdict::right);
   CHECK(verdict(tiles, "16 MB") == Verdict::unreadable);
+  for (const char* typed : {"16 key tiles", "N = 16", "4 x 4", "max(8, 16)", "32·½", "sqrt(256) tiles"}) {
+    CAPTURE(std::string(typed));
+    CHECK(verdict(tiles, typed) == Verdict::right);
+  }
+  CHECK(verdict(tiles, "16 bananas") == Verdict::unreadable);
+  for (const char* typed : {"6.1 % of the SMs", "6.06 percent", "8/132"})
+    CHECK(verdict(number_question(Number::fraction(8, 132), "%", "4 %"), typed) == Verdict::right);
+  for (const char* typed : {"44", "44-fold", "44 fold", "44 times as many", "44x"})
+    CHECK(verdict(number_question(Number::of(43.7), "", "3 %"), typed) == Verdict::right);
+  for (const char* typed : {"1", "1 FLOP/byte", "1 FLOPs per byte", "1 flop/B", "1 FLOP per byte"})
+    CHECK(verdict(number_question(Number(1), "FLOP per byte", "2 %"), typed) == Verdict::right);
+  for (const char* typed : {"0.5577", "exp(1.4147 - 1.9987)", "exp(1.4147)/(exp(1.4147) + exp(1.1830))", "0,558", ".558"})
+    CHECK(verdict(number_question(Number::of(0.55768), "", "1 %"), typed) == Verdict::right);
 }
 
 TEST_CASE("a number of MiB written as MB is told apart") {

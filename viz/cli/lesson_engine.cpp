@@ -140,13 +140,13 @@ RunFacts attend(const LessonRun& run, const LessonLibrary& library) {
       if (text != "forward" && text != "backward")
         throw Error(ErrorKind::usage, "kv-order: '" + text + "' is not one of forward, backward");
       backward_keys = text == "backward";
-    } else if (name == "algorithm" || name == "br" || name == "bc" || name == "dtype" || name == "causal" ||
-               name == "window") {
+    } else if (name == "algorithm" || name == "br" || name == "bc" || name == "splits" || name == "dtype" ||
+               name == "causal" || name == "window") {
       set_problem_option(options, name, text);
     } else {
       throw Error(ErrorKind::usage, "'" + name +
-                                        "' means nothing for tensors of a file; algorithm, br, bc, dtype, causal, "
-                                        "window, kv-order do");
+                                        "' means nothing for tensors of a file; algorithm, br, bc, splits, dtype, "
+                                        "causal, window, kv-order do");
     }
   }
   AttentionProblem problem = input.problem;

@@ -109,7 +109,7 @@ std::string plain_characters(std::string text) {
   static const std::pair<const char*, const char*> table[] = {
       {"−", "-"},      {"–", "-"},      {"×", "*"},  {"·", "*"},  {"÷", "/"},  {"⁄", "/"},  {"\u00a0", " "},
       {"\u2009", " "}, {"\u202f", " "}, {"⁰", "^0"}, {"¹", "^1"}, {"²", "^2"}, {"³", "^3"}, {"⁴", "^4"},
-      {"⁵", "^5"},     {"⁶", "^6"},     {"⁷", "^7"}, {"⁸", "^8"}, {"⁹", "^9"}};
+      {"⁵", "^5"},     {"⁶", "^6"},     {"⁷", "^7"}, {"⁸", "^8"}, {"⁹", "^9"}, {"½", "(1/2)"}, {"¼", "(1/4)"}};
   for (const auto& [from, to] : table) {
     const std::string was = from;
     for (std::size_t at = text.find(was); at != std::string::npos; at = text.find(was, at)) {
@@ -169,6 +169,43 @@ std::string without_separators(const std::string& text) {
     }
   }
   return out;
+}
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+/// The words of a label, so that "FLOPs/byte" is "FLOP per byte" and "key tiles" end like "tiles".
+std::vector<std::string> label_words(const std::string& label) {
+  std::vector<std::string> words;
+  bool in_word = false;
+  for (char c : small_letters(label)) {
+    if (c == '/') words.emplace_back("per");
+    const bool letter = is_letter(c) || static_cast<unsigned char>(c) > 127;
+    if (letter && !in_word) words.emplace_back();
+    if (letter) words.back() += c;
+    in_word = letter;
+  }
+  for (std::string& word : words) {
+    if (word == "b") word = "byte";
+    if (word.size() > 2 && word.back() == 's') word.pop_back();
+  }
+  return words;
+}
+
+/// Equal, or one is the other with something said before it.
+bool is_label(const std::string& typed, const std::string& label) {
+  std::vector<std::string> longer = label_words(typed), shorter = label_words(label);
+  if (longer.size() < shorter.size()) std::swap(longer, shorter);
+  return !shorter.empty() && std::equal(shorter.rbegin(), shorter.rend(), longer.rbegin());
+}
+
+/// "4.4x10^6": an x between numbers multiplies; that of exp( and max( does not, and 0x40 is another notation, not ours.
+void multiply_at_x(std::string& number) {
+  if (number.rfind("0x", 0) == 0) return;
+  for (std::size_t at = number.find('x'); at != std::string::npos; at = number.find('x', at + 1)) {
+    const std::size_t before = number.find_last_not_of(' ', at == 0 ? 0 : at - 1);
+    const bool after_number = at > 0 && before != std::string::npos && (is_digit(number[before]) || number[before] == ')');
+    if (after_number) number[at] = '*';
+  }
 }
 
 const Json& no_names(const std::string& name) { throw Error(ErrorKind::input, "'" + name + "' is not a number"); }
@@ -236,6 +273,9 @@ std::optional<Typed> parse_typed(const std::string& typed, const std::string& la
   std::string text = trimmed(plain_characters(typed));
   for (const char* opening : {"~", "≈", "=", "about ", "approx. ", "approx ", "ca. "})
     if (small_letters(text).rfind(opening, 0) == 0) text = trimmed(text.substr(std::string(opening).size()));
+  // "N = 33,000", "l = 2.7": a name in front says nothing.
+  if (const std::size_t equals = text.find('='); equals != std::string::npos)
+    if (text.find_first_of("0123456789") > equals) text = trimmed(text.substr(equals + 1));
   if (text.empty()) {
     why = "Write a number, with a unit if you like: 4.4 MB, 4,456,448, 2^22, 1/3, 33 %.";
     return std::nullopt;
@@ -260,20 +300,25 @@ std::optional<Typed> parse_typed(const std::string& typed, const std::string& la
       scale = Number(times);
       unit = trimmed(unit.substr(std::string(name).size()));
     }
-  if (unit == "x" || unit == "*" || small_letters(unit) == "times") unit.clear();  // "2.1 ×": a ratio
+  for (const auto& [name, times] : {std::pair{"k", 1'000}, {"K", 1'000}, {"M", 1'000'000}, {"G", 1'000'000'000}})
+    if (unit == name) {  // "8.9M"
+      scale = Number(times);
+      unit.clear();
+    }
+  const std::string before_of = small_letters(unit).substr(0, 3) == "of " ? "" : unit.substr(0, unit.find(" of "));
+  unit = trimmed(before_of);  // "6 % of the SMs"
+  const std::string first_word = small_letters(unit.substr(0, unit.find(' ')));
+  if (unit == "x" || unit == "*" || first_word == "times" || first_word == "fold" || first_word == "-fold")
+    unit.clear();  // "2.1 ×", "44 times as many": a ratio
   if (!unit.empty()) {
     result.unit = unit_named(unit);
-    const std::string a = small_letters(unit), b = small_letters(label);
-    const bool is_label = !b.empty() && (a == b || a + "s" == b || a == b + "s");
-    if (!result.unit && !is_label) {
+    if (!result.unit && !is_label(unit, label)) {
       why = "“" + unit + "” is no unit known here.";
       return std::nullopt;
     }
     if (!result.unit) result.unit = LessonUnit{label, Dimension::plain, Number(1)};
   }
-  // "4.4x10^6"; but 0x40 is another notation, and not one of ours.
-  if (number.rfind("0x", 0) != 0)
-    for (std::size_t at = number.find('x'); at != std::string::npos; at = number.find('x')) number[at] = '*';
+  multiply_at_x(number);
   try {
     result.written = evaluate_number(without_separators(number), no_names) * scale;
   } catch (const Error&) {

@@ -39,7 +39,8 @@ struct Typed {
   Number written;            // without its unit
   std::optional<LessonUnit> unit;  // as typed
 };
-/// Takes 4456448, 4,456,448, 4 456 448, 4.4e6, 4.4·10^6, 2^22, 2²², 1/3, 0,5, ~4.4 MB, 33 %, minus infinity, 64 tiles;
+/// Takes 4456448, 4,456,448, 4 456 448, 4.4e6, 4.4·10^6, 4.4M, 2^22, 2²², 1/3, 0,5, ½, exp(2)/3, ~4.4 MB, 33 % of it,
+/// N = 33,000, 44 times as many, minus infinity, 64 key tiles;
 /// `label` is the word that may follow. On failure the result is empty and `why` says what to write.
 std::optional<Typed> parse_typed(const std::string& text, const std::string& label, std::string& why);
 
