@@ -65,6 +65,7 @@ const std::vector<Term>& terms() {
       word("GQA", "Grouped-query attention: several query heads share one head of K and V."),
       word("split", "A part of the keys that has a CTA of its own; the parts are combined by their LSE."),
       word("warpgroup", "Four warps, 128 threads, that work together."),
+      word("ping-pong", "Two groups of warps in turn: one multiplies while the other takes exponentials."),
       word("thread", "One of the many small workers that run a kernel: 32 of them are a warp."),
       word("causal", "A mask under which a query sees only keys up to its own position."),
       word("window", "A mask under which a query sees only keys near its own position."),
