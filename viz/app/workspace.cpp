@@ -188,9 +188,9 @@ class Workspace {
     const float text_w = whole(std::min(body.w * 0.42f, m_ui.px(520)));
     lesson_panel(m_ui, {body.x, body.y, text_w, body.h}, state.learn, *m_book, followed.fault);
     const float x = body.x + text_w + gap, w = body.right() - x;
-    const float bottom_h = whole(std::min(m_ui.px(112), body.h * 0.25f));
-    const Rect above = {x, body.y, w, body.h - bottom_h - gap};
     const std::size_t sides = followed.show->runs.size();
+    const float bottom_h = whole(std::min(m_ui.px(sides == 1 ? 92 : 112), body.h * 0.25f));
+    const Rect above = {x, body.y, w, body.h - bottom_h - gap};
     const float table_w = followed.show->panel == "bytes" ? whole(m_ui.px(300)) + gap : 0;
     // Beside the table there may be room for one stage only: that of the run which the show names last.
     const bool one = sides == 1 || (w - table_w - gap) / 2 < m_ui.px(280);

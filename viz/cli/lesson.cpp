@@ -1,4 +1,5 @@
 // flashscope lesson: lessons without a window. List them, check them, grade answers, write one as a page.
+#include <map>
 #include <memory>
 
 #include "sim/error.h"
@@ -68,9 +69,16 @@ std::vector<std::string> chosen_files(const Options& options, const LessonLibrar
   return files;
 }
 
-viz::LessonCheck checked(const std::string& file, const LessonLibrary& library, const viz::LessonEngine& engine) {
+/// `file_of_id`: of the lessons checked before, whose ids this one must not have.
+viz::LessonCheck checked(const std::string& file, const LessonLibrary& library, const viz::LessonEngine& engine,
+                         std::map<std::string, std::string>& file_of_id) {
   try {
-    return check_lesson(open_lesson(parse_lesson(library.text(file), file), library, engine), library);
+    Lesson lesson = parse_lesson(library.text(file), file);
+    const auto [same, is_new] = file_of_id.emplace(lesson.id, file);
+    const std::string id = lesson.id;
+    viz::LessonCheck check = check_lesson(open_lesson(std::move(lesson), library, engine), library);
+    if (!is_new) check.faults.push_back(file + ":2: the id '" + id + "' is that of " + same->second);
+    return check;
   } catch (const Error& error) {
     viz::LessonCheck check;
     check.name = file.substr(0, file.size() - 3);
@@ -90,8 +98,9 @@ void check(const Options& options, Context& context) {
   Json array = Json::array();
   std::string faults;
   std::size_t count = 0, lessons = 0;
+  std::map<std::string, std::string> file_of_id;
   for (const std::string& file : files) {
-    const viz::LessonCheck c = checked(file, library, engine);
+    const viz::LessonCheck c = checked(file, library, engine, file_of_id);
     table.row({c.name, std::to_string(c.steps), std::to_string(c.runs), std::to_string(c.values),
                std::to_string(c.claims), std::to_string(c.shows), std::to_string(c.asks), std::to_string(c.words),
                formatted("{:.0f}", c.minutes), formatted("{:.0f}", c.reading_ease)});

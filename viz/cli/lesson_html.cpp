@@ -150,8 +150,19 @@ std::string map_svg(const TileMap& map, double x, double y, double width, double
   return svg + formatted("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x, y - 5, name_of(map.tensor));
 }
 
+/// The CTA that the lesson names, or else the first at work.
+const CtaView* cta_of(const Scene& scene, int wanted) {
+  const CtaView* first = nullptr;
+  for (const SmView& sm : scene.sms)
+    for (const CtaView& cta : sm.ctas) {
+      if (cta.cta == wanted) return &cta;
+      if (!first) first = &cta;
+    }
+  return first;
+}
+
 /// One algorithm at one instant, 340 units wide.
-std::string stage_svg(const StageTrace& trace, const Scene& scene, double left) {
+std::string stage_svg(const StageTrace& trace, const Scene& scene, int cta_wanted, double left) {
   std::string svg = formatted("<text x=\"{}\" y=\"16\" font-weight=\"600\">{}, {} of {}</text>", left,
                               escaped(trace.schedule().algorithm()), time_text(static_cast<double>(scene.t) / 1e6),
                               time_text(trace.prediction().time_us()));
@@ -161,12 +172,10 @@ std::string stage_svg(const StageTrace& trace, const Scene& scene, double left) 
     if (map.across == 0 || map.down == 0) continue;
     const double width = map.across > 1 ? 84 : 24;
     svg += map_svg(map, x, 62, width, 84);
-    x += width + 12;
+    x += std::max(width, 7.0 * static_cast<double>(std::string(name_of(map.tensor)).size())) + 12;
   }
   double y = 172;
-  const CtaView* cta = nullptr;
-  for (const SmView& sm : scene.sms)
-    if (!cta && !sm.ctas.empty()) cta = &sm.ctas[0];
+  const CtaView* cta = cta_of(scene, cta_wanted);
   svg +=
       formatted("<text class=\"dim\" x=\"{}\" y=\"{}\">{}</text>", left, y,
                 cta ? escaped(formatted("on chip, CTA {}: {}", cta->cta, cta->doing)) : "on chip: no CTA at work");
@@ -195,7 +204,8 @@ std::string show_html(const OpenLesson& open, const LessonShow& show, const std:
   const double width = traces.size() == 2 ? 720 : 360;
   std::string svg = formatted("<svg viewBox=\"0 0 {} 236\" role=\"img\" aria-label=\"the stage\">", width);
   for (std::size_t n = 0; n < traces.size(); ++n)
-    svg += stage_svg(*traces[n], make_scene(*traces[n], t, 1), 370.0 * static_cast<double>(n));
+    svg += stage_svg(*traces[n], make_scene(*traces[n], t, static_cast<int>(machine.num_sms.value)), show.cta,
+                     370.0 * static_cast<double>(n));
   return "<figure>" + svg + "</svg><figcaption>The stage: " + escaped(describe(problem)) + ", on " +
          escaped(machine.title) + ". " + point + "</figcaption></figure>\n";
 }

@@ -67,7 +67,10 @@ std::string LessonLibrary::bytes(const std::string& file) const {
   throw Error(ErrorKind::input, file + ": not shipped with the lessons");
 }
 
-std::string LessonLibrary::text(const std::string& file) const { return text_from_bytes(bytes(file), file); }
+std::string LessonLibrary::text(const std::string& file) const {
+  // What is no text is so from its first line on.
+  return text_from_bytes(bytes(file), is_lesson_file(file) ? file + ":1" : file);
+}
 
 bool LessonLibrary::has(const std::string& file) const {
   try {
@@ -98,7 +101,13 @@ LessonList read_lessons(const LessonLibrary& library) {
   LessonList list;
   for (const std::string& file : library.files()) {
     try {
-      list.lessons.push_back(parse_lesson(library.text(file), file));
+      Lesson lesson = parse_lesson(library.text(file), file);
+      const auto same = std::find_if(list.lessons.begin(), list.lessons.end(),
+                                     [&](const Lesson& other) { return other.id == lesson.id; });
+      if (same != list.lessons.end())
+        throw Error(ErrorKind::input, file + ":2: the id '" + lesson.id + "' is that of " + same->file +
+                                          "; progress needs one for each lesson");
+      list.lessons.push_back(std::move(lesson));
     } catch (const Error& error) {
       list.faults.emplace_back(error.what());
     }

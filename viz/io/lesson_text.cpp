@@ -69,6 +69,7 @@ class Reader {
   }
 
   void term(std::string_view inner) {
+    if (inner.size() > 100) fail("a term of more than 100 characters");
     const std::size_t bar = inner.find('|');
     const std::string shown = trimmed(inner.substr(0, bar));
     add(Kind::term, shown, bar == std::string_view::npos ? shown : trimmed(inner.substr(bar + 1)));

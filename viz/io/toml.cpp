@@ -2,12 +2,22 @@
 
 #include <algorithm>
 
-#ifdef FLASHSCOPE_HAS_TOML
-#include <toml++/toml.h>
-#endif
-
 #include "sim/error.h"
 #include "viz/io/json_numbers.h"
+
+#ifdef FLASHSCOPE_HAS_TOML
+// Some broken keys end in an assertion of toml++ 3.3, and without assertions in undefined behaviour. Here its assertions
+// throw, in release builds too.
+namespace flashscope {
+namespace {
+struct TomlAssertion {};
+[[noreturn]] void fail_toml_assertion() { throw TomlAssertion(); }
+}  // namespace
+}  // namespace flashscope
+#undef NDEBUG
+#define TOML_ASSERT(expr) ((expr) ? static_cast<void>(0) : ::flashscope::fail_toml_assertion())
+#include <toml++/toml.h>
+#endif
 
 namespace flashscope {
 namespace {
@@ -17,6 +27,43 @@ namespace {
 }
 
 #ifdef FLASHSCOPE_HAS_TOML
+/// Refuses a key of very many parts, a.b.c…: each is a table in the one before, and toml++, which bounds nested values,
+/// would nest these without end and run out of stack.
+void refuse_long_keys(std::string_view text, const std::string& file, int first_line) {
+  constexpr int kMostParts = 100;
+  const auto is_part = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '"' || c == '\'';
+  };
+  int line = first_line, parts = 0;
+  bool in_part = false;
+  for (char c : text) {
+    line += c == '\n';
+    if (c == ' ' || c == '\t') continue;
+    if (c == '.' && in_part)
+      ++parts;
+    else if (!is_part(c))
+      parts = 0;
+    in_part = is_part(c);
+    if (parts > kMostParts)
+      bad(file + ":" + std::to_string(line), "a key with more than " + std::to_string(kMostParts) + " parts");
+  }
+}
+
+/// The line, from 0, at which an assertion failed: that of the shortest text that fails.
+int line_of_assertion(std::string_view text) {
+  int line = 0;
+  for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n', end + 1), ++line) {
+    try {
+      static_cast<void>(toml::parse(text.substr(0, end + 1)));
+    } catch (const TomlAssertion&) {
+      break;
+    } catch (const toml::parse_error&) {  // not closed yet
+    }
+  }
+  return line;
+}
+
 Json json_of(const toml::node& node, const std::string& place) {
   if (const auto* table = node.as_table()) {
     Json object = Json::object();
@@ -53,6 +100,7 @@ TomlTable parse_toml(std::string_view text, const std::string& file, int first_l
   const auto line_of = [&](const toml::source_region& region) {
     return first_line + static_cast<int>(region.begin.line) - 1;
   };
+  refuse_long_keys(text, file, first_line);
   try {
     const toml::table table = toml::parse(text);
     for (const auto& [key, value] : table) {
@@ -62,6 +110,8 @@ TomlTable parse_toml(std::string_view text, const std::string& file, int first_l
     }
   } catch (const toml::parse_error& error) {
     bad(file + ":" + std::to_string(line_of(error.source())), std::string(error.description()));
+  } catch (const TomlAssertion&) {
+    bad(file + ":" + std::to_string(first_line + line_of_assertion(text)), "a key that is not understood");
   }
   return result;
 }

@@ -145,7 +145,8 @@ double mark_distance(double length, int marks) {
   return distance * 10;
 }
 
-void legend(const Ui& ui, ImDrawList* list, float right, float y, const Results& results) {
+/// From the right; returns where it begins.
+float legend(const Ui& ui, ImDrawList* list, float right, float y, const Results& results) {
   std::array<bool, kNumReasons> present = {};
   for (const auto& stage : results.stage)
     if (stage)
@@ -164,6 +165,7 @@ void legend(const Ui& ui, ImDrawList* list, float right, float y, const Results&
     fill(list, {x, y + ui.px(3), ui.px(10), ui.px(10)}, ui.colors->of(reason), ui.px(1));
     x -= ui.px(12);
   }
+  return x;
 }
 
 /// What the span under the mouse is.
@@ -219,8 +221,9 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
   std::string pace_text = "1 s shows " + time_text(pace(state.playback, results.duration) / 1e6);
   if (state.timeline.end - state.timeline.begin < 1)
     pace_text += ", zoomed " + three_digits(1 / (state.timeline.end - state.timeline.begin)) + " ×";
-  draw_text(ui, list, ui.fonts.small, x, at.y + ui.px(5), ui.px(230), c.text_dim, pace_text);
-  legend(ui, list, area.right() - ui.px(12), at.y + ui.px(5), results);
+  const float legend_x = legend(ui, list, area.right() - ui.px(12), at.y + ui.px(5), results);
+  if (x + text_width(ui.fonts.small, pace_text) < legend_x)  // a narrow timeline has no room for both
+    draw_text(ui, list, ui.fonts.small, x, at.y + ui.px(5), ui.px(230), c.text_dim, pace_text);
 
   // Algorithm by algorithm over one axis of time: the links' use, then the slots of SM 0.
   const float label_w = ui.px(104);
@@ -231,10 +234,12 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
     return pressed;
   }
   Window window{rows, state.timeline.begin * duration, state.timeline.end * duration};
-  const float half = rows.h / 2, mouse_y = ImGui::GetIO().MousePos.y;
+  // The same algorithm twice is one run: its rows stand once.
+  const bool one_run = results.settings.algorithms[0] == results.settings.algorithms[1];
+  const float half = rows.h / (one_run ? 1 : 2), mouse_y = ImGui::GetIO().MousePos.y;
   const SlotTrack* hovered = nullptr;
   const StageTrace* hovered_trace = nullptr;
-  for (std::size_t which = 0; which < 2; ++which) {
+  for (std::size_t which = 0; which < (one_run ? 1U : 2U); ++which) {
     const float top = rows.y + static_cast<float>(which) * half;
     const auto& stage = results.stage[which];
     if (!stage) continue;

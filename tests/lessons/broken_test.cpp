@@ -1,0 +1,114 @@
+// A lesson file that is broken in any way says where, and costs the others nothing.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+
+#include "tests/lessons/support.h"
+#include "tests/support/rounds.h"
+#include "tests/support/temporary_folder.h"
+
+namespace flashscope::viz {
+namespace {
+
+using testing::contains;
+using testing::message_of;
+
+const std::string kAsk =
+    "## E\n```ask\nkind = \"choice\"\nquestion = \"?\"\nright = \"r\"\nwrong = [\"w\"]\nreason = \"x\"\n```\n";
+
+std::string repeated(const std::string& piece, int times) {
+  std::string text;
+  for (int n = 0; n < times; ++n) text += piece;
+  return text;
+}
+
+std::string utf16(const std::string& text, bool big_endian, bool mark) {
+  std::string wide = !mark ? "" : big_endian ? "\xFE\xFF" : "\xFF\xFE";
+  for (char c : text) wide += big_endian ? std::string{'\0', c} : std::string{c, '\0'};
+  return wide;
+}
+
+/// "name.md:12: …": file and line stand in front.
+bool names_file_and_line(const std::string& fault, const std::string& file) {
+  if (fault.rfind(file + ":", 0) != 0) return false;
+  const std::size_t digits = fault.find_first_not_of("0123456789", file.size() + 1);
+  return digits != std::string::npos && digits > file.size() + 1 && fault[digits] == ':';
+}
+
+TEST_CASE("broken lesson files say file and line, and the other lessons still open") {
+  const std::string front = testing::kFront, good = LessonLibrary::shipped().text("04-tiles.md");
+  const std::pair<const char*, std::string> broken[] = {
+      {"empty", ""},
+      {"cut", good.substr(0, good.find("```show") + 20)},
+      {"cut-in-front", good.substr(0, 60)},
+      {"binary", std::string("+++\n\0\1\2\xFF", 8)},
+      {"latin-1", front + "## S\n```run a\ngpu = \"caf\xE9\"\n```\n" + kAsk},
+      {"utf-16", utf16(good, false, true)},
+      {"utf-16-big", utf16(good, true, true)},
+      {"utf-16-unmarked", utf16(good, false, false)},
+      {"unknown-key", "+++\nid = \"u\"\nnumber = 1\ntitle = \"T\"\ncolour = \"red\"\nsummary = \"S\"\n+++\n" + kAsk},
+      {"unknown-key-of-ask", front + "## S\n```ask\nkind = \"choice\"\nquestoin = \"?\"\n```\n"},
+      {"number-as-text", "+++\nid = \"u\"\nnumber = \"one\"\ntitle = \"T\"\nsummary = \"S\"\n+++\n" + kAsk},
+      {"nested-lists", front + "## S\n```run a\nx = " + repeated("[", 100'000) + "\n```\n" + kAsk},
+      {"nested-tables", front + "## S\n```run a\nx = " + repeated("{a=", 100'000) + "\n```\n" + kAsk},
+      {"nested-keys", front + "## S\n```run a\n" + repeated("a.", 100'000) + "a = 1\n```\n" + kAsk},
+      {"nested-quoted-keys", front + "## S\n```run a\nb = {" + repeated("\"a\" . ", 100'000) + "a = 1}\n```\n" + kAsk},
+      {"nested-header", "+++\n[" + repeated("a.", 100'000) + "a]\n+++\n" + kAsk},
+      {"nested-terms", front + "## S\n" + repeated("[[", 100'000) + repeated("]]", 100'000) + "\n" + kAsk},
+      {"outside", front + "```run a\ntensors = \"../secret.json\"\n```\n## S\n" + kAsk},
+      {"absolute", front + "```run a\ntensors = \"/etc/passwd\"\n```\n## S\n" + kAsk},
+      {"same-id", std::string(good)},
+  };
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("00-good.md"), std::ios::binary) << good;
+  for (const auto& [name, text] : broken)
+    std::ofstream(folder.path(std::string(name) + ".md"), std::ios::binary) << text;
+  const LessonLibrary library = LessonLibrary::of_folder(folder.folder().string());
+  const LessonList list = read_lessons(library);
+  REQUIRE(list.lessons.size() == 1);
+  CHECK(list.lessons[0].name == "00-good");
+  for (const auto& [name, text] : broken) {
+    const std::string file = std::string(name) + ".md";
+    CAPTURE(file);
+    const auto fault = std::find_if(list.faults.begin(), list.faults.end(),
+                                    [&](const std::string& f) { return f.rfind(file, 0) == 0; });
+    REQUIRE(fault != list.faults.end());
+    CAPTURE(*fault);
+    CHECK(names_file_and_line(*fault, file));
+    CHECK(fault->size() < 400);
+  }
+  const OpenLesson open = open_lesson(library.lesson("tiles"), library, testing::fixed_engine());
+  CHECK(open.lesson.name == "00-good");
+}
+
+TEST_CASE("what parses and cannot be computed is told with file and line too, however deep it nests") {
+  for (const std::string& text :
+       {repeated("(", 450), repeated("(", 100'000), repeated("-", 400) + "1/0", repeated("2^", 240) + "x",
+        repeated("max(1,", 80), "r" + repeated("[0]", 100), "r" + repeated(".a", 100)}) {
+    const OpenLesson open = testing::opened("## S\n```run r\n```\n{{ " + text + " }}\n\n" + kAsk);
+    CAPTURE(text.substr(0, 20));
+    REQUIRE(open.faults.size() == 1);
+    CHECK(names_file_and_line(open.faults[0], "t.md"));
+  }
+}
+
+TEST_CASE("a shipped lesson cut at any place, or with a few bytes changed, opens or names file and line") {
+  const LessonLibrary library = LessonLibrary::shipped();
+  std::mt19937 random(20261130);
+  for (int n = 0; n < rounds(300); ++n) {
+    const std::string& file = library.files()[random() % library.files().size()];
+    std::string text = library.text(file);
+    if (n % 2) text.resize(random() % text.size());
+    for (unsigned changes = n % 2 ? 0 : 1 + random() % 8; changes > 0; --changes)
+      text[random() % text.size()] = static_cast<char>(random() % 96 + 32);
+    const std::string said = message_of([&] { parse_lesson(text, file); });
+    CAPTURE(file);
+    CAPTURE(said);
+    CHECK((said.empty() || names_file_and_line(said, file)));
+  }
+}
+
+}  // namespace
+}  // namespace flashscope::viz
