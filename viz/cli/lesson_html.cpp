@@ -1,6 +1,7 @@
 #include "viz/cli/lesson_html.h"
 
 #include <algorithm>
+#include <set>
 
 #include "sim/error.h"
 #include "viz/cli/format.h"
@@ -147,7 +148,11 @@ std::string map_svg(const TileMap& map, double x, double y, double width, double
   svg += formatted(
       "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" stroke=\"var(--line)\"/>", x, y,
       width, height);
-  return svg + formatted("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x, y - 5, name_of(map.tensor));
+  return svg;
+}
+
+std::string text_svg(double x, double y, const std::string& text, const char* attributes = "") {
+  return formatted("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>", x, y, attributes, escaped(text));
 }
 
 /// The CTA that the lesson names, or else the first at work.
@@ -161,6 +166,55 @@ const CtaView* cta_of(const Scene& scene, int wanted) {
   return first;
 }
 
+/// What the CTAs of SM 0 spend their time on, a row a slot, from `left` to `left + width`: one colour a reason.
+std::string slots_svg(const StageTrace& trace, double left, double top, double width, double height,
+                      Picoseconds duration, std::set<Reason>& seen) {
+  std::vector<const SlotTrack*> slots;
+  for (const SlotTrack& track : trace.tracks())
+    if (track.sm == 0) slots.push_back(&track);
+  const double h = height / static_cast<double>(std::max<std::size_t>(1, slots.size()));
+  const double scale = width / static_cast<double>(std::max<Picoseconds>(1, duration));
+  std::string svg;
+  for (std::size_t row = 0; row < slots.size(); ++row)
+    for (std::size_t n = slots[row]->first; n < slots[row]->last;) {
+      const OpSpan& span = trace.spans()[n];
+      Picoseconds end = span.end;
+      while (++n < slots[row]->last && trace.spans()[n].reason == span.reason) end = trace.spans()[n].end;
+      const double w = static_cast<double>(end - span.begin) * scale;
+      if (w < 0.15) continue;  // narrower than any screen shows
+      seen.insert(span.reason);
+      svg += formatted("<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"var({})\"/>",
+                       left + static_cast<double>(span.begin) * scale, top + static_cast<double>(row) * h, w, h - 1,
+                       variable(span.reason));
+    }
+  return svg;
+}
+
+/// The timeline below the stages, on one clock.
+std::string timeline_svg(const std::vector<std::shared_ptr<const StageTrace>>& traces, Picoseconds t, double width) {
+  Picoseconds duration = 1;
+  for (const auto& trace : traces) duration = std::max(duration, trace->duration());
+  const double label = 108, strip = width - label - 12;
+  std::set<Reason> seen;
+  std::string svg = text_svg(0, 252, "SM 0 over time", "class=\"dim\"");
+  double y = 260;
+  for (const auto& trace : traces) {
+    svg += text_svg(0, y + 18, trace->schedule().algorithm());
+    svg += slots_svg(*trace, label, y, strip, 26, duration, seen);
+    y += 32;
+  }
+  const double now = label + strip * static_cast<double>(t) / static_cast<double>(duration);
+  svg += formatted("<path d=\"M{:.1f} 256V{:.1f}\" stroke=\"var(--text)\" stroke-width=\"2\"/>", now, y);
+  double x = label;
+  for (Reason reason : seen) {
+    svg += formatted("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" fill=\"var({})\"/>", x, y + 6,
+                     variable(reason));
+    svg += text_svg(x + 14, y + 15, name_of(reason), "class=\"dim\"");
+    x += 28 + 7.0 * static_cast<double>(std::string(name_of(reason)).size());
+  }
+  return svg;
+}
+
 /// One algorithm at one instant, 340 units wide.
 std::string stage_svg(const StageTrace& trace, const Scene& scene, int cta_wanted, double left) {
   std::string svg = formatted("<text x=\"{}\" y=\"16\" font-weight=\"600\">{}, {} of {}</text>", left,
@@ -168,12 +222,14 @@ std::string stage_svg(const StageTrace& trace, const Scene& scene, int cta_wante
                               time_text(trace.prediction().time_us()));
   svg += formatted("<text class=\"dim\" x=\"{}\" y=\"36\">in HBM, one head</text>", left);
   double x = left;
-  for (const TileMap& map : scene.maps) {
-    if (map.across == 0 || map.down == 0) continue;
+  const auto place = [&](const TileMap& map, const std::string& name) {
+    if (map.across == 0 || map.down == 0) return;
     const double width = map.across > 1 ? 84 : 24;
-    svg += map_svg(map, x, 62, width, 84);
-    x += std::max(width, 7.0 * static_cast<double>(std::string(name_of(map.tensor)).size())) + 12;
-  }
+    svg += map_svg(map, x, 62, width, 84) + text_svg(x, 57, name);
+    x += std::max(width, 7.0 * static_cast<double>(name.size())) + 12;
+  };
+  for (const TileMap& map : scene.maps) place(map, name_of(map.tensor));
+  if (trace.scores_stay_on_chip()) place(scene.score_visits, "S, on chip");
   double y = 172;
   const CtaView* cta = cta_of(scene, cta_wanted);
   svg +=
@@ -201,11 +257,13 @@ std::string show_html(const OpenLesson& open, const LessonShow& show, const std:
   for (std::size_t n = 0; n < show.runs.size(); ++n)
     traces.push_back(trace_stage(settings.algorithms[n], problem, settings.tile, machine, settings.start));
   const Picoseconds t = moment_of(open.lesson, show, *traces.back());
-  const double width = traces.size() == 2 ? 720 : 360;
-  std::string svg = formatted("<svg viewBox=\"0 0 {} 236\" role=\"img\" aria-label=\"the stage\">", width);
+  const double width = traces.size() == 2 ? 720 : 460, height = 286 + 32 * static_cast<double>(traces.size());
+  std::string svg = formatted("<svg width=\"{}\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"the stage\">", width,
+                              width, height);
   for (std::size_t n = 0; n < traces.size(); ++n)
     svg += stage_svg(*traces[n], make_scene(*traces[n], t, static_cast<int>(machine.num_sms.value)), show.cta,
                      370.0 * static_cast<double>(n));
+  svg += timeline_svg(traces, t, width);
   return "<figure>" + svg + "</svg><figcaption>The stage: " + escaped(describe(problem)) + ", on " +
          escaped(machine.title) + ". " + point + "</figcaption></figure>\n";
 }
