@@ -6,6 +6,7 @@
 
 #include "tests/lessons/support.h"
 #include "viz/core/lesson_answer.h"
+#include "viz/core/lesson_page.h"
 #include "viz/core/lesson_state.h"
 #include "viz/io/json_numbers.h"
 
@@ -236,6 +237,32 @@ TEST_CASE("a learner's way through a lesson") {
   CHECK(state.progress["t"].done);
   state = go_to_lesson(go_to_lesson(state, nullptr), &open.lesson);
   CHECK(state.asks["c"].right);
+}
+
+TEST_CASE("what follows a prediction in its step waits for it; a lecturer sees all") {
+  const OpenLesson open = testing::opened(std::string(kAsks).replace(0, 7, "## One\n\nbefore\n\n"));
+  LearnState state = go_to_lesson({}, &open.lesson);
+  const LessonLibrary library = LessonLibrary::shipped();
+  CHECK(lesson_page(open, state, library).blocks.size() == 3);  // the prediction is the last of them
+  const OpenLesson early = testing::opened(
+      "## S\n```ask\nkind = \"number\"\nid = \"p\"\npredict = true\nquestion = \"?\"\nanswer = \"135\"\nreason = "
+      "\"so\"\n```\nIt is 135.\n");
+  state = go_to_lesson({}, &early.lesson);
+  LessonPage page = lesson_page(early, state, library);
+  CHECK(page.waits);
+  CHECK(page.blocks.size() == 1);
+  state.asks["p"].typed = "lots";
+  state = submit(state, early, 0);
+  CHECK(lesson_page(early, state, library).waits);  // not understood is no guess
+  state.asks["p"].typed = "7";
+  page = lesson_page(early, submit(state, early, 0), library);
+  CHECK_FALSE(page.waits);
+  CHECK(page.blocks.size() == 2);
+  CHECK(page.blocks[0].ask.verdict == "You said 7; it is 135.");
+  CHECK(lesson_page(early, reveal(state, early, 0), library).blocks.size() == 2);  // no guess: seen all the same
+  LearnState lecturer = go_to_lesson({}, &early.lesson);
+  lecturer.lecturer = true;
+  CHECK(lesson_page(early, lecturer, library).blocks.size() == 2);
 }
 
 TEST_CASE("an answer found after it was shown earns no points, and a lecturer's visit is no progress") {

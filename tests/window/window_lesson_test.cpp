@@ -3,9 +3,12 @@
 #include <imgui.h>
 
 #include "support.h"
+#include "viz/cli/lesson_engine.h"
+#include "viz/core/scene.h"
 #include "viz/io/json_numbers.h"
 #include "viz/io/toml.h"
 #include "viz/panels/lesson.h"
+#include "viz/panels/panels.h"
 
 using namespace flashscope;
 using namespace flashscope::viz;
@@ -135,6 +138,47 @@ TEST_CASE_FIXTURE(Desk, "Next and the list of lessons at the foot" * doctest::sk
   CHECK(state.lesson == "");
   frame();
   REQUIRE(click_until(100, [&] { return state.lesson == "t"; }));
+}
+
+TEST_CASE_FIXTURE(Desk, "every step and every show of every shipped lesson draws" * doctest::skip(!can_read_toml())) {
+  const LessonEngine counts = [engine = make_lesson_engine()](LessonRun run, const LessonLibrary& library,
+                                                              const StillWanted& wanted) {
+    run.timed = false;  // the stage times its own small problem
+    return engine(run, library, wanted);
+  };
+  auto list = std::make_shared<const LessonList>(read_lessons(*book.library));
+  book.list = list;
+  for (const Lesson& lesson : list->lessons) {
+    CAPTURE(lesson.file);
+    book.open = std::make_shared<const OpenLesson>(open_lesson(lesson, *book.library, counts));
+    for (const bool lecturer : {false, true}) {
+      state = {};
+      state.lecturer = lecturer;
+      state = go_to_lesson(state, &lesson);
+      for (std::size_t step = 0; step < lesson.steps.size(); ++step) {
+        state = go_to_step(state, lesson, static_cast<int>(step));
+        frame();
+        frame();
+        CHECK(ImGui::GetDrawData()->TotalVtxCount > 300);
+      }
+    }
+    for (const LessonShow& show : lesson.shows) {
+      CAPTURE(show.line);
+      const Settings settings = stage_settings(*book.open, show);
+      CHECK(clamp(settings) == settings);
+      const AttentionProblem problem = stage_problem(settings, kMaxStageOps);
+      const Machine machine = load_machine(settings.gpu);
+      for (std::size_t n = show.runs.size(); n-- > 0;) {
+        const auto trace = trace_stage(settings.algorithms[n], problem, settings.tile, machine, settings.start);
+        const Picoseconds t = n + 1 == show.runs.size() ? moment_of(lesson, show, *trace) : trace->duration() / 2;
+        ImGui::NewFrame();
+        stage_panel(ui, {0, 0, width, height}, "stage 0", *trace, make_scene(*trace, t, 2),
+                    trace->schedule().tensors(), 1);
+        ImGui::Render();
+        CHECK(ImGui::GetDrawData()->TotalVtxCount > 300);
+      }
+    }
+  }
 }
 
 TEST_CASE("a lesson's show moves the stage and the clock, once, and again when asked" *

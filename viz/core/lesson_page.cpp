@@ -108,7 +108,9 @@ LessonPage lesson_page(const OpenLesson& open, const LearnState& state, const Le
                                     {LessonSpan::Kind::term, point, point, from.line}});
     }
     if (from.kind == LessonBlock::Kind::ask) block.ask = page_ask(open, state, from.index);
+    page.waits = block.ask.predict && !block.ask.closed;
     page.blocks.push_back(std::move(block));
+    if (page.waits) break;
   }
   return page;
 }

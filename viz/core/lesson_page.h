@@ -53,6 +53,7 @@ struct LessonPage {
   std::string lesson, title;  // "Lesson 3: …", the step's
   int step = 0, steps = 0;
   std::vector<PageBlock> blocks;
+  bool waits = false;  // the blocks end with a prediction that is not made yet: what follows would give it away
   int show = -1;  // the last show of this step, or of the steps before it; -1: none
 };
 

@@ -243,8 +243,8 @@ class AskWidget {
       if (ImGui::Button("Hint")) m_state = show_hint(m_state, m_open, m_ask.index);
       ImGui::SameLine();
     }
-    if (!m_ask.predict && (m_ask.state.tries > 0 || m_ask.state.hints > 0)) {
-      if (ImGui::Button("Show the answer")) m_state = reveal(m_state, m_open, m_ask.index);
+    if (m_ask.predict || m_ask.state.tries > 0 || m_ask.state.hints > 0) {
+      if (ImGui::Button(m_ask.predict ? "No guess" : "Show the answer")) m_state = reveal(m_state, m_open, m_ask.index);
       ImGui::SameLine();
     }
     ImGui::NewLine();
@@ -394,6 +394,7 @@ void lesson_step(const Look& look, LearnState& state, const LessonBook& book, co
     ImGui::PopFont();
     gap(look, 4);
     for (const PageBlock& block : page.blocks) draw_block(look, block, state, *book.open);
+    if (page.waits) write(look, plain("The rest of this step comes after your guess."), c.text_dim);
     if (!fault.empty()) write(look, plain(fault), c.warning);
     for (const std::string& text : book.open->faults) write(look, plain(text), c.warning);
     gap(look, 12);

@@ -145,8 +145,8 @@ double mark_distance(double length, int marks) {
   return distance * 10;
 }
 
-/// From the right; returns where it begins.
-float legend(const Ui& ui, ImDrawList* list, float right, float y, const Results& results) {
+/// From the right, as far as there is room; returns where it begins.
+float legend(const Ui& ui, ImDrawList* list, float left, float right, float y, const Results& results) {
   std::array<bool, kNumReasons> present = {};
   for (const auto& stage : results.stage)
     if (stage)
@@ -159,6 +159,7 @@ float legend(const Ui& ui, ImDrawList* list, float right, float y, const Results
     const Reason reason = static_cast<Reason>(r);
     const std::string name = name_of(reason);
     const float w = text_width(ui.fonts.small, name);
+    if (x - w - ui.px(14) < left) break;
     x -= w;
     draw_text(ui, list, ui.fonts.small, x, y, w + 1, ui.colors->text_dim, name);
     x -= ui.px(14);
@@ -221,7 +222,7 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
   std::string pace_text = "1 s shows " + time_text(pace(state.playback, results.duration) / 1e6);
   if (state.timeline.end - state.timeline.begin < 1)
     pace_text += ", zoomed " + three_digits(1 / (state.timeline.end - state.timeline.begin)) + " ×";
-  const float legend_x = legend(ui, list, area.right() - ui.px(12), at.y + ui.px(5), results);
+  const float legend_x = legend(ui, list, x, area.right() - ui.px(12), at.y + ui.px(5), results);
   if (x + text_width(ui.fonts.small, pace_text) < legend_x)  // a narrow timeline has no room for both
     draw_text(ui, list, ui.fonts.small, x, at.y + ui.px(5), ui.px(230), c.text_dim, pace_text);
 
