@@ -31,6 +31,7 @@ TEST_CASE("lesson list, check and export of the shipped lessons") {
   CHECK(page.code == 0);
   CHECK(page.out.rfind("<!doctype html>", 0) == 0);
   CHECK(contains(page.out, "<svg"));
+  CHECK(contains(page.out, "SM 0 over time"));
   CHECK(contains(page.out, "</html>"));
   for (const char* outside : {"src=\"http", "<script", "href=\"/", "{{", "[["})
     CHECK_FALSE(contains(page.out, outside));
@@ -42,7 +43,9 @@ TEST_CASE("a lecturer's own folder: run grades, export writes, faults name file 
   write_file(folder / "own.md", "\xEF\xBB\xBF" + kFront + kBody);
   const std::string dir = folder / "";
   CHECK(run_here({"lesson", "check", "--lessons", dir}).code == 0);
-  write_file(folder / "a.json", "{\"answers\": {\"bytes\": \"49,152\", \"order\": [\"a\", \"b\", \"c\"]}}");
+  // F06: answers too may begin with a byte order mark and have CRLF.
+  write_file(folder / "a.json",
+             "\xEF\xBB\xBF{\r\n\"answers\": {\"bytes\": \"49,152\",\r\n \"order\": [\"a\", \"b\", \"c\"]}}\r\n");
   RunResult result = run_here({"lesson", "run", "own", "--answers", folder / "a.json", "--lessons", dir});
   CHECK(result.code == 0);
   const Json report = parse_json(result.out, "out");
@@ -53,6 +56,10 @@ TEST_CASE("a lecturer's own folder: run grades, export writes, faults name file 
 
   CHECK(run_here({"lesson", "export", "own", "--lessons", dir, "--out", folder / "own.html"}).code == 0);
   CHECK(contains(read_file(folder / "own.html"), "One &lt;step&gt;"));
+  write_file(folder / "wide.json", std::string("\xFF\xFE{\0}\0", 6));
+  result = run_here({"lesson", "run", "own", "--answers", folder / "wide.json", "--lessons", dir});
+  CHECK(result.code == 3);
+  CHECK(contains(result.err, "UTF-16"));
   CHECK(run_here({"lesson", "export", "own", "--lessons", dir, "--out", folder / "no/own.html"}).code == 7);
 
   const std::string front = "+++\nid = \"other\"" + kFront.substr(kFront.find("\nnumber"));
