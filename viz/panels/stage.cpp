@@ -262,7 +262,8 @@ class StageDrawing {
     const bool again = m_trace.schedule().problem().pass == Pass::backward;
     const char* where = again ? "S, recomputed" : "S, on chip only";
     const bool roomy = column.w >= text_width(m_ui.fonts.small, where);
-    text(m_ui.fonts.small, column.x, m_maps_top - px(16), std::max(column.w, px(110)), m_c.text_dim, where,
+    const float left = column.x - (roomy ? 0 : px(6));  // its neighbour at the right has a name, too
+    text(m_ui.fonts.small, left, m_maps_top - px(16), std::max(column.w, px(110)), m_c.text_dim, where,
          roomy ? Align::center : Align::left);
     const MapColumn* second = nullptr;  // the next place for scores, empty as well
     for (const MapColumn& other : m_layout.columns)
