@@ -247,12 +247,49 @@ TEST_CASE("a sweep in slices: counts first, then times; recorded values are on i
     SweepResult half;  // nothing timed yet: the figure says nothing wrong
     half.request = {s, SweepOver::seqlen};
     for (auto& side : half.sides)
-      for (int value : values) side.push_back({value, "", {}, {}, {}, {}});
+      for (int value : values) {
+        Settings there = s;
+        there.problem.seqlen_q = there.problem.seqlen_k = value;
+        side.push_back({value, there, "", "", {}, {}, {}, {}});
+      }
     const Figure figure = sweep_figure(half, show, recordings);
     int rings = 0;
     for (const Series& series : figure.series)
       if (series.form == Series::Form::measured_dots) rings += static_cast<int>(series.points.size());
     CHECK(rings == (show == SweepShow::memory ? 0 : 1));
+  }
+}
+
+TEST_CASE("sweeps over SMEM and density: the largest tile that fits, and bytes that fall with the blocks") {
+  Settings s = small_settings();
+  s.problem = small_problem(512, 1);
+  s.algorithms = {"three_pass", "flash_v2"};
+  const std::vector<Machine> machines = {small_machine()};
+  for (SweepOver over : {SweepOver::smem, SweepOver::density}) {
+    const auto job = make_sweep({s, over}, machines, {});
+    while (job->step([] { return true; })) {
+    }
+    std::int64_t last = 0;
+    const SweepResult result = job->result();
+    for (const SweepPoint& point : result.sides[1]) {
+      CAPTURE(point.value);
+      if (!point.refusal.empty()) continue;
+      REQUIRE(point.settings);
+      if (over == SweepOver::smem) {
+        const TileShape& tile = point.settings->tile;
+        CHECK(tile.br == tile.bc);
+        CHECK(point.note == "Br = Bc = " + std::to_string(tile.br));
+        const auto schedule = make_schedule("flash_v2", s.problem, tile);
+        for (const KernelLaunch& launch : schedule->kernels())
+          CHECK(launch.resources.smem_bytes <= point.value * 1024);
+        if (last > 0) CHECK(*point.sm_bytes <= last);  // the theorem: fewer bytes with more memory
+      } else {
+        CHECK(block_mask_choice(point.settings->problem).percent == point.value);
+        if (last > 0) CHECK(*point.sm_bytes >= last);
+      }
+      last = *point.sm_bytes;
+    }
+    CHECK(last > 0);
   }
 }
 
@@ -284,8 +321,33 @@ TEST_CASE("validation: errors, summary and order follow from the rows") {
   CHECK(time.worst == doctest::Approx(0.5).epsilon(1e-6));
   CHECK(time.mean == doctest::Approx(0.25).epsilon(1e-6));
   CHECK(by_error(v, MeasuredQuantity::time) == std::vector<std::size_t>{1, 0, 2});
-  CHECK(validation_figure(v, MeasuredQuantity::time).series.back().points.size() == 2);
+  std::size_t points = 0;
+  for (const Series& series : validation_figure(v, MeasuredQuantity::time).series)
+    points += series.form == Series::Form::predicted_dots ? series.points.size() : 0;
+  CHECK(points == 2);
   CHECK(make_validation({"unknown"}, machines, recordings)->result().total == 0);
+}
+
+TEST_CASE("the units' shares of an SM's time add up to the time that its CTAs take") {
+  const auto trace = trace_stage("flash_v2", small_problem(128, 4), {16, 16, 1}, small_machine(), Start::cold);
+  const auto duration = static_cast<double>(trace->duration());
+  constexpr int kColumns = 57;
+  const UnitUse use = unit_use(*trace, 0, 0, duration, kColumns);
+  double shared = 0, spent = 0;
+  int slots = 0;
+  for (int column = 0; column < kColumns; ++column) {
+    double sum = 0;
+    for (const auto& shares : use) sum += static_cast<double>(shares[static_cast<std::size_t>(column)]);
+    CHECK(sum < 1 + 1e-4);
+    shared += sum * duration / kColumns;
+  }
+  for (const SlotTrack& track : trace->tracks()) {
+    if (track.sm != 0) continue;
+    ++slots;
+    for (std::size_t n = track.first; n < track.last; ++n)
+      spent += static_cast<double>(trace->spans()[n].end - trace->spans()[n].begin);
+  }
+  CHECK(shared * slots == doctest::Approx(spent).epsilon(1e-3));
 }
 
 TEST_CASE("the links' use over time carries the bytes that the run moved") {
@@ -337,7 +399,7 @@ TEST_CASE("every operation of every schedule lights a line of its kernel's sourc
 namespace {
 
 /// A device that answers with the prediction's own numbers, twice the time.
-struct FakeDevice final : kernels::Device {
+struct FakeDevice : kernels::Device {
   kernels::DeviceInfo info() const override {
     kernels::DeviceInfo i;
     i.name = "NVIDIA H200";
@@ -358,6 +420,37 @@ struct FakeDevice final : kernels::Device {
 };
 
 }  // namespace
+
+TEST_CASE("E03: after a lost device the cause is named, nothing measured stays, and the window goes on") {
+  Settings s = small_settings();
+  s.algorithms = {"flash_v2", "flash_v1"};
+  bool lost = false;
+  struct Losing final : FakeDevice {
+    explicit Losing(bool& is_lost) : lost(is_lost) {}
+    std::string why_unsupported(const Schedule&) const override { return ""; }
+    kernels::Measurement measure(const Schedule& schedule, const kernels::MeasureOptions& options) override {
+      if (lost) throw Error(ErrorKind::env, "the GPU session is lost; restart it");
+      if (schedule.algorithm() == "flash_v2") {
+        lost = true;
+        throw Error(ErrorKind::env, "flash_v2: an illegal memory access; the GPU session is lost, restart it");
+      }
+      return FakeDevice::measure(schedule, options);
+    }
+    bool& lost;
+  };
+  Session session({small_machine()}, {}, {}, [&] { return std::make_unique<Losing>(lost); });
+  session.request(s);
+  session.request_live({s, 1});
+  const Results& results = session.wait();
+  REQUIRE(results.live);
+  const std::string& told = results.live->message;
+  CHECK(told.find("flash_v2: an illegal memory access") == 0);
+  CHECK(told.find("flash_v1") == std::string::npos);  // it is not to blame
+  CHECK(results.live->recording->rows.empty());
+  s.problem = small_problem(64);  // simulating goes on
+  session.request(s);
+  CHECK(session.wait().whole[1]->prediction.value);
+}
 
 TEST_CASE("a live run stands before the recording; what cannot run says why; without a GPU the reason is shown") {
   Settings s = small_settings();

@@ -20,7 +20,8 @@ struct Folder {
 }  // namespace
 
 TEST_CASE_FIXTURE(Folder, "what is kept comes back, in a folder that is made for it") {
-  const WindowMemory memory = {WindowPlace{-1900, 40, 1000, 700}, Looks{Theme::dark_safe, 130, true}};
+  const WindowMemory memory = {WindowPlace{-1900, 40, 1000, 700}, Looks{Theme::dark_safe, 130, true},
+                               "fs1,show=roofline,level=2"};
   const std::string path = file("new/folder/window.txt");
   CHECK(save_window_memory(path, memory).empty());
   std::string notice;
@@ -38,7 +39,8 @@ TEST_CASE_FIXTURE(Folder, "G01: a size of zero is not kept") {
 
 TEST_CASE_FIXTURE(Folder, "G06: garbage is told, set aside and replaced by defaults") {
   for (const char* garbage : {"window 1 2 3", "window 0 0 0 0", "window a b c d", "theme pink", "\x01\xff\xfe binary",
-                              "window 0 0 99999999999999999999 5", "window 0 0 800 600 7"}) {
+                              "window 0 0 99999999999999999999 5", "layout fs1,heads=4", "layout fs1,show=nothing",
+                              "window 0 0 800 600 7"}) {
     const std::string path = file("window.txt");
     std::ofstream(path, std::ios::binary) << garbage;
     std::string notice;

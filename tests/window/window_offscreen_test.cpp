@@ -1,4 +1,5 @@
 // Pictures through the off-screen renderer: right size, right way up, not blank, the same each time.
+#include <GL/gl.h>
 #include <doctest/doctest.h>
 #include <stb_image.h>
 
@@ -65,6 +66,31 @@ TEST_CASE_FIXTURE(Scenery, "G04: size, corner, contents, in both themes and seve
       CHECK(pixel(p, w - 1, h - 1) == palette(theme).panel);  // the timeline
       CHECK(colors_of(p) > 100);
     }
+}
+
+TEST_CASE("G04: red in the first rows and columns, blue in the last, and nothing leans, whatever the width") {
+  for (const auto& [w, h] : {std::pair{1280, 720}, {1920, 1080}, {2560, 1440}, {1366, 768}, {1283, 717}}) {
+    const Offscreen context(w, h, 1);
+    const auto paint = [](int x, int y, int width, int height, float red, float blue) {
+      glEnable(GL_SCISSOR_TEST);
+      glScissor(x, y, width, height);
+      glClearColor(red, 0, blue, 1);
+      glClear(GL_COLOR_BUFFER_BIT);
+    };
+    paint(0, 0, w, h, 0, 0);
+    paint(0, h - 10, 10, 10, 1, 0);      // OpenGL counts rows from below
+    paint(w - 10, 0, 10, 10, 0, 1);
+    paint(w / 2, 0, 1, h, 1, 1);
+    const Picture p = read_framebuffer(w, h);
+    for (int y = 0; y < h; ++y)
+      for (int x = 0; x < w; ++x) {
+        const Color right = y < 10 && x < 10              ? rgb(0xFF0000)
+                            : y >= h - 10 && x >= w - 10 ? rgb(0x0000FF)
+                            : x == w / 2                  ? rgb(0xFF00FF)
+                                                          : rgb(0);
+        if (pixel(p, x, y) != right) FAIL("at ", x, ", ", y, " of ", w, " x ", h);
+      }
+  }
 }
 
 TEST_CASE_FIXTURE(Scenery, "the stage shows the colours of its tensors, and of those it keeps only") {
@@ -141,7 +167,7 @@ TEST_CASE("G02: without a display the window is refused in one message that name
   unsetenv("DISPLAY");
   unsetenv("WAYLAND_DISPLAY");
   try {
-    run_window({}, {small_machine()}, {}, LessonLibrary::shipped(), true);
+    run_window({}, {small_machine()}, {}, LessonLibrary::shipped(), true, true);
     FAIL("a window without a display");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::env);

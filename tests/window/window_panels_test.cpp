@@ -137,6 +137,7 @@ TEST_CASE_FIXTURE(Desk, "P05: typed numbers are clamped before they are used") {
     type("##tile rows Br", text);
     type("##keys Bc", text);
     type("##heads", text);
+    type("##window left", text);
     CHECK(state.settings == clamp(state.settings));
   }
 }
@@ -166,6 +167,19 @@ TEST_CASE_FIXTURE(Desk, "the buttons play, step and scrub") {
   click();
   CHECK(state.playback.t >= 0);
   CHECK_FALSE(state.playback.playing);
+}
+
+TEST_CASE_FIXTURE(Desk, "G04: a button is hit where it is drawn, at every scale") {
+  for (float scale : {1.0f, 1.5f, 2.0f}) {
+    CAPTURE(scale);
+    ui.scale = scale;
+    width = 1280 * scale;
+    height = 720 * scale;
+    const bool before = state.playback.playing;
+    REQUIRE(hover("timeline", "##play"));
+    click();
+    CHECK(state.playback.playing != before);
+  }
 }
 
 TEST_CASE_FIXTURE(Desk, "drawing changes nothing: every panel, every theme, help open") {

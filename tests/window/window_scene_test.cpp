@@ -76,6 +76,27 @@ TEST_CASE("split_kv: maps of what the splits leave show those of the drawn head,
     for (const auto& cta : sm.ctas) CHECK(cta.head % 2 == 0);  // each works for both heads of a group
 }
 
+TEST_CASE("a map of 4096 tiles a side is cells of several tiles: bytes and ends are those of the tiles") {
+  AttentionProblem p = small_problem(4096, 1);
+  p.window_left = p.window_right = 0;
+  const auto trace = trace_stage("flash_v2", p, {1, 1, 1}, small_machine(), Start::cold);
+  const TileGrid& scores = trace->score_grid();
+  CHECK(scores.lump == 4096 / kMapSide);
+  CHECK(scores.down == kMapSide);
+  const Scene end = make_scene(*trace, trace->duration(), 2);
+  CHECK(end.moved == trace->moved_in_all());
+  for (int n = 0; n < kMapSide; ++n) {
+    CHECK(end.score_visits.at(n, n).state == TileState::read);
+    if (n > 0) CHECK(end.score_visits.at(n, n - 1).state == TileState::skipped);
+    CHECK(map_named(end, Tensor::O).at(n, 0).state == TileState::written);
+  }
+  const Scene half = make_scene(*trace, trace->duration() / 2, 2);
+  int reached = 0;
+  for (int n = 0; n < kMapSide; ++n) reached += half.score_visits.at(n, n).state != TileState::untouched;
+  CHECK(reached > kMapSide / 4);
+  CHECK(reached < kMapSide);
+}
+
 TEST_CASE("a scene is a function of the trace and the time only") {
   const unsigned seed = std::random_device{}();
   CAPTURE(seed);

@@ -66,6 +66,57 @@ TEST_CASE("the stage problem keeps tile, dtype, head_dim and mask, and stays wit
   }
 }
 
+TEST_CASE("a block mask follows the length, and the stage has the first of its blocks") {
+  Settings s;
+  s.problem = small_problem(1024, 1);
+  s.tile = {64, 64, 1};
+  s.algorithms = {"flash_v1", "flash_v2"};
+  set_block_mask(s.problem, {"random", 30, 7, 64});
+  CHECK(s.problem.block_mask.mask->name == "random:0.30:7:64");
+  CHECK(block_mask_choice(s.problem) == BlockMaskChoice{"random", 30, 7, 64});
+  const BlockMask whole = *s.problem.block_mask.mask;
+  CHECK(clamp(s) == s);
+  s.stage_seqlen = 512;
+  const AttentionProblem stage = stage_problem(s, 60'000);
+  CHECK(stage.seqlen_q == 512);
+  const BlockMask& part = *stage.block_mask.mask;
+  CHECK(part.rows == 8);
+  for (int row = 0; row < part.rows; ++row)
+    for (int col = 0; col < part.cols; ++col) CHECK(part.kept(row, col) == whole.kept(row, col));
+  CHECK_NOTHROW(make_schedule("flash_v2", stage, s.tile));
+  for (int n : {1, 63, 64, 65, 1000, 4097}) {
+    s.problem.seqlen_q = s.problem.seqlen_k = n;
+    const Settings fitted = clamp(s);
+    CHECK(fitted.problem.block_mask.mask->rows == (n + 63) / 64);
+    CHECK_NOTHROW(make_schedule("flash_v2", fitted.problem, s.tile));
+  }
+  s.problem.block_mask.mask = std::make_shared<const BlockMask>([] {
+    BlockMask mask(64, 64, 2, 2);
+    mask.name = "mine.json";
+    return mask;
+  }());
+  CHECK_FALSE(clamp(s).problem.block_mask);  // of another length, and it cannot be made again
+}
+
+TEST_CASE("windows are clamped, and packed sequences are cut where the stage ends") {
+  Settings s;
+  s.problem = small_problem(1024, 1);
+  s.problem.window_left = -7;
+  s.problem.window_right = 1'000'000'000;
+  CHECK(clamp(s).problem.window_left == -1);
+  CHECK(clamp(s).problem.window_right == kWindowRange.hi);
+  s.problem.causal = true;
+  CHECK(clamp(s).problem.window_right == 0);
+  s = {};
+  s.problem = small_problem(1024, 1);
+  s.problem.cu_seqlens_q = s.problem.cu_seqlens_k = {0, 100, 700, 1024};
+  s.stage_seqlen = 512;
+  s.algorithms = {"flash_v2", "flash_v2"};
+  const AttentionProblem stage = stage_problem(s, 60'000);
+  CHECK(stage.cu_seqlens_q == std::vector<int>{0, 100, 512, 512});
+  CHECK_NOTHROW(make_schedule("flash_v2", stage, s.tile));
+}
+
 TEST_CASE("the session answers the latest settings") {
   Session session({small_machine()}, {});
   Settings s;

@@ -27,6 +27,9 @@ AppState random_state(std::mt19937& random) {
   AppState s;
   s.settings.problem = random_problem(random);
   s.settings.problem.window_left = number(-1, 50);
+  if (number(0, 1) == 1)
+    set_block_mask(s.settings.problem, {block_mask_patterns()[static_cast<std::size_t>(number(0, 3))], number(1, 100),
+                                        number(0, 9999), number(1, 64)});
   s.settings.problem.pass = pick(random, {Pass::forward, Pass::backward});
   s.settings.tile = {number(8, 256), number(8, 256), number(1, 8)};
   s.settings.algorithms = {pick<std::string>(random, {"three_pass", "flash_v1"}), "flash_v2"};
@@ -40,12 +43,14 @@ AppState random_state(std::mt19937& random) {
   s.side = number(0, 1);
   s.stage_level = number(0, kStageLevels - 1);
   s.timeline = zoomed({}, 0.37, 0.1 * number(0, 10));
-  s.sweep = {sweep_overs()[static_cast<std::size_t>(number(0, 4))].which,
+  s.sweep = {sweep_overs()[static_cast<std::size_t>(number(0, 6))].which,
              sweep_shows()[static_cast<std::size_t>(number(0, 3))].which};
   s.softmax.scores = {0.1 * number(-50, 50), -HUGE_VAL, 3};
   s.softmax.bc = number(1, 3);
   s.softmax.naive = pick(random, {DType::fp16, DType::fp32});
   s.validate_quantity = number(0, 4);
+  s.validate_set = number(0, 2);
+  s.tall_timeline = number(0, 1) == 1;
   s.looks = {pick(random, {Theme::light, Theme::dark, Theme::dark_safe}), number(50, 300), number(0, 1) == 1};
   s.show_help = number(0, 1) == 1;
   return clamp(s);

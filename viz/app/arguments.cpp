@@ -6,6 +6,7 @@
 #include <array>
 #include <functional>
 
+#include "sim/engine/splits.h"
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
 #include "viz/cli/options.h"
@@ -107,6 +108,8 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   add_integer(app, "--step", 1, 1000, "step of the lesson (where you left it)",
               [&](std::int64_t number) { step = static_cast<int>(number); });
   add_flag(app, "--lecture", "lessons with every answer shown, and no progress kept", lecture);
+  add_flag(app, "--benchmark", "print what frames, the start and a drag cost here, without a display",
+           arguments.benchmark);
   add_text(app, "--render", "FILE", "draw one picture to a PNG, without a display", render.path);
   add_value(app, "--size", "WxH", "of the picture (1280x720)",
             [&](const std::string& text) { set_size(render, text); });
@@ -143,11 +146,11 @@ Arguments parse_arguments(int argc, const char* const* argv) {
     const TileShape built = algorithm_named(settings.algorithms[1], pass).default_tile(settings.problem);
     settings.tile = {problem.tile.br ? problem.tile.br : built.br, problem.tile.bc ? problem.tile.bc : built.bc,
                      problem.tile.stages ? problem.tile.stages : built.stages};
-    // 0: as many as run at once, which the schedule works out.
+    // 0: as many as run at once.
     settings.tile.splits = problem.tile.splits;
-    if (settings.tile.splits == 0)
-      for (const std::string& name : settings.algorithms)
-        if (name == "split_kv") settings.tile.splits = make_schedule(name, settings.problem, settings.tile)->tile().splits;
+    for (const std::string& name : settings.algorithms)
+      if (name == "split_kv" && settings.tile.splits == 0)
+        settings.tile.splits = automatic_splits(settings.problem, settings.tile, problem.machine());
   }
   if (inspector) state.inspector = *inspector;
   if (view) state.view = *view;
@@ -156,6 +159,7 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   if (lecture) state.learn.lecturer = true;
   for (const auto& change : looks) change(state.looks);
   arguments.looks_given = !looks.empty() || !token.empty();
+  arguments.layout_given = inspector || view || !arguments.lesson.empty() || !token.empty();
   if (!render.path.empty()) arguments.render = render;
   if (render.path.empty() && !(render.snapshot.empty() && render.csv.empty() && render.frames == 0))
     throw Error(ErrorKind::usage, "--snapshot, --csv and --frames go with --render FILE");

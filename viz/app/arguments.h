@@ -21,8 +21,10 @@ struct Arguments {
   std::string lesson;   // as for `flashscope lesson`; "": none
   std::string lessons;  // the user's folder of lessons; "": those shipped
   std::optional<RenderOptions> render;
-  bool looks_given = false;  // else those remembered
-  std::string print;         // --help, --version: text to print instead of anything else
+  bool looks_given = false;   // else those remembered
+  bool layout_given = false;  // likewise for what is in front
+  bool benchmark = false;     // print what the window costs
+  std::string print;          // --help, --version: text to print instead of anything else
 };
 
 /// Throws Error(usage) naming the option and its range, Error(input) for a machine file.

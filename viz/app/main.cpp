@@ -1,11 +1,13 @@
 // flashscope-window: the window, or one picture of it.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 
 #include "sim/error.h"
 #include "viz/app/arguments.h"
+#include "viz/app/benchmark.h"
 #include "viz/app/learn_view.h"
 #include "viz/app/offscreen.h"
 #include "viz/app/window.h"
@@ -81,6 +83,7 @@ void render(const Arguments& arguments, std::vector<Machine> machines, std::vect
 }
 
 void run(int argc, const char* const* argv) {
+  const auto start = std::chrono::steady_clock::now();
   Arguments arguments = parse_arguments(argc, argv);
   if (!arguments.print.empty()) return write_stdout(arguments.print);
   std::vector<Machine> machines = known_machines(arguments.state.settings.gpu);
@@ -88,12 +91,13 @@ void run(int argc, const char* const* argv) {
   const std::string& gpu = arguments.state.settings.gpu;
   const auto named = [&](const Machine& m) { return m.name == gpu; };
   if (std::none_of(machines.begin(), machines.end(), named)) arguments.state.settings.gpu = machines.back().name;
+  if (arguments.benchmark) return write_stdout(table_of(window_costs(machines, shipped_recordings(), start)));
   arguments.state.learn = begin_learning(arguments.state.learn, library_of(arguments), arguments.lesson);
   if (arguments.render)
     render(arguments, std::move(machines), shipped_recordings());
   else
     run_window(arguments.state, std::move(machines), shipped_recordings(), library_of(arguments),
-               arguments.looks_given);
+               arguments.looks_given, arguments.layout_given);
 }
 
 }  // namespace

@@ -104,8 +104,7 @@ Offscreen::Offscreen(int width, int height, float scale) : m_context(std::make_u
 
 Offscreen::~Offscreen() = default;
 
-Picture Offscreen::draw(const AppState& state, const Session& session, const Results& results,
-                        const LessonBook* book) {
+void Offscreen::frame(const AppState& state, const Session& session, const Results& results, const LessonBook* book) {
   Context& c = *m_context;
   c.ui.colors = &palette(state.looks.theme);
   apply_style(c.ui);
@@ -114,18 +113,22 @@ Picture Offscreen::draw(const AppState& state, const Session& session, const Res
   io.DeltaTime = 1.0f / 60;
   glBindFramebuffer(GL_FRAMEBUFFER, c.framebuffer);
   glViewport(0, 0, c.width, c.height);
+  ImGui_ImplOpenGL3_NewFrame();
+  ImGui::NewFrame();
+  draw_workspace(c.ui, {0, 0, io.DisplaySize.x, io.DisplaySize.y}, state, session, results, "", book);
+  ImGui::Render();
+  const ImVec4 background = ImGui::ColorConvertU32ToFloat4(c.ui.colors->window);
+  glClearColor(background.x, background.y, background.z, 1);
+  glClear(GL_COLOR_BUFFER_BIT);
+  ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+  glFinish();
+}
+
+Picture Offscreen::draw(const AppState& state, const Session& session, const Results& results,
+                        const LessonBook* book) {
   // Twice: ImGui learns the sizes of its windows from the frame before.
-  for (int frame = 0; frame < 2; ++frame) {
-    ImGui_ImplOpenGL3_NewFrame();
-    ImGui::NewFrame();
-    draw_workspace(c.ui, {0, 0, io.DisplaySize.x, io.DisplaySize.y}, state, session, results, "", book);
-    ImGui::Render();
-    const ImVec4 background = ImGui::ColorConvertU32ToFloat4(c.ui.colors->window);
-    glClearColor(background.x, background.y, background.z, 1);
-    glClear(GL_COLOR_BUFFER_BIT);
-    ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
-  }
-  return read_framebuffer(c.width, c.height);
+  for (int n = 0; n < 2; ++n) frame(state, session, results, book);
+  return read_framebuffer(m_context->width, m_context->height);
 }
 
 }  // namespace flashscope::viz

@@ -16,6 +16,8 @@ class Offscreen {
   Offscreen(const Offscreen&) = delete;
   Offscreen& operator=(const Offscreen&) = delete;
 
+  /// One frame, drawn to its end and left on the framebuffer.
+  void frame(const AppState& state, const Session& session, const Results& results, const LessonBook* book = nullptr);
   /// One picture of the state and what the session knows about it.
   Picture draw(const AppState& state, const Session& session, const Results& results,
                const LessonBook* book = nullptr);

@@ -97,12 +97,21 @@ std::vector<WindowPlace> monitor_places() {
   return places;
 }
 
+constexpr int kFrames = 200;  // of a run that is saved as pictures
+
+/// The whole run, a picture a turn of the loop.
+struct FrameExport {
+  std::string folder;
+  int next = 0;
+  Playback before;  // to go back to
+};
+
 /// Where pictures and tables go: the user's picture folder for those, else the home folder.
 std::string export_path(const char* extension) {
   const char* home = std::getenv("HOME");
   std::string folder = home ? home : "/tmp";
   std::error_code failed;
-  if (std::string(extension) == ".png" && std::filesystem::is_directory(folder + "/Pictures", failed))
+  if (std::string(extension) != ".csv" && std::string(extension) != ".json" && std::filesystem::is_directory(folder + "/Pictures", failed))
     folder += "/Pictures";
   char name[64];
   const std::time_t now = std::time(nullptr);
@@ -235,7 +244,7 @@ class Window {
 
 /// Does what apply() leaves to the window; returns what to tell the user, or "".
 std::string perform(Command command, Window& window, AppState& state, History& history, const Results& results,
-                    const Session& session) {
+                    const Session& session, const LessonBook& book) {
   const auto saved = [](const std::string& path, const std::string& text) {
     if (text.empty()) return std::string("Nothing to save yet");
     write_file_atomically(path, text);
@@ -263,6 +272,7 @@ std::string perform(Command command, Window& window, AppState& state, History& h
     }
     case Command::save_picture: {
       const std::string path = export_path(".png");
+      window.draw(state, session, results, "", book);  // once more, without what the window tells its user
       write_png(path, window.picture());
       return "Saved " + path;
     }
@@ -294,12 +304,13 @@ float scale_for(float width, float height, const Looks& looks) {
 }
 
 void run_window(AppState state, std::vector<Machine> machines, std::vector<Recording> recordings,
-                LessonLibrary library, bool looks_given) {
+                LessonLibrary library, bool looks_given, bool layout_given) {
   const Glfw glfw;
   std::string notice;
   const std::string memory_path = window_memory_path();
   const WindowMemory memory = load_window_memory(memory_path, notice);
   if (memory.looks && !looks_given) state.looks = *memory.looks;
+  if (!memory.layout.empty() && !layout_given) state = with_layout(state, memory.layout);
   // Written at once, so that a folder that cannot be written is told while there is a window to tell it in.
   if (const std::string refused = save_window_memory(memory_path, memory); !refused.empty()) notice = refused;
   if (!notice.empty()) std::fprintf(stderr, "flashscope-window: %s\n", notice.c_str());
@@ -321,6 +332,7 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
   if (!progress_notice.empty()) notice = progress_notice;
   Progress saved = state.learn.progress;
   History history;
+  std::optional<FrameExport> frames;
   int measurements = 0;
 
   auto last = Clock::now();
@@ -372,7 +384,19 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     const Results& results = session.poll();
     std::vector<Action> actions = std::exchange(window.input().actions, {});
     for (const Action& action : actions) state = apply(action, state, results);
-    if (std::exchange(window.input().escape, false)) state.show_help = false;
+    if (std::exchange(window.input().escape, false)) {
+      state.show_help = false;
+      if (frames) {
+        state.playback = frames->before;
+        tell("Stopped after " + std::to_string(frames->next) + " pictures in " + frames->folder);
+        frames.reset();
+      }
+    }
+    if (frames) {
+      state.playback.playing = false;
+      state.playback.t = results.duration * frames->next / (kFrames - 1);
+      frames_due = kFramesAfterEvent;
+    }
     if (results.duration > 0) state.playback = advance(state.playback, seconds, results.duration);
     // A restored clock waits for the run it belongs to.
     if (results.duration > 0 && results.settings == state.settings)
@@ -389,18 +413,39 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     }
     lessons.request(state.view == View::learn ? state.learn.lesson : "");
     const LessonBook book = lessons.poll();
-    const FrameResult frame = window.draw(state, session, results, notice, book);
+    const FrameResult frame = window.draw(state, session, results, frames ? "" : notice, book);
     history.record(state.settings, frame.state.settings, frame.holding);
     if (frame.state != state) frames_due = kFramesAfterEvent;
     state = frame.state;
     actions.insert(actions.end(), frame.actions.begin(), frame.actions.end());
 
     // 5. What is the window's own: undo, clipboard, files.
+    try {
+      if (frames) {
+        char name[32];
+        std::snprintf(name, sizeof name, "/frame-%04d.png", frames->next + 1);
+        write_png(frames->folder + name, window.picture());
+        if (++frames->next == kFrames) {
+          state.playback = frames->before;
+          tell("Saved " + std::to_string(kFrames) + " pictures in " + frames->folder);
+          frames.reset();
+        }
+      }
+    } catch (const Error& error) {
+      frames.reset();
+      tell(error.what());
+    }
     for (const Action& action : actions) {
       frames_due = kFramesAfterEvent;
+      if (action.command == Command::save_frames && !frames && results.duration > 0) {
+        frames = FrameExport{export_path(""), 0, state.playback};
+        std::error_code failed;  // the first picture says what is wrong
+        std::filesystem::create_directories(frames->folder, failed);
+        continue;
+      }
       try {
-        if (const std::string told = perform(action.command, window, state, history, results, session); !told.empty())
-          tell(told);
+        const std::string told = perform(action.command, window, state, history, results, session, book);
+        if (!told.empty()) tell(told);
       } catch (const Error& error) {
         tell(error.what());
       }
@@ -418,7 +463,8 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     if (frame.measure) session.request_live({state.settings, ++measurements});
     if (frame.cancel) cancel_shown(session, state);
   }
-  save_window_memory(memory_path, {window.is_minimised() ? memory.place : window.place(), state.looks});
+  save_window_memory(memory_path,
+                     {window.is_minimised() ? memory.place : window.place(), state.looks, layout_token(state)});
   // A count of many millions of tiles cannot be interrupted; closing the window does not wait for it.
   Session& session = *session_owner;
   session.cancel();

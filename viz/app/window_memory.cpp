@@ -20,7 +20,7 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-/// "window X Y WIDTH HEIGHT" and "looks TOKEN", a line each; "theme light|dark" as older versions wrote it. False for
+/// "window X Y WIDTH HEIGHT", "looks TOKEN" and "layout TOKEN", a line each; "theme light|dark" as older versions wrote it. False for
 /// anything else.
 bool parse(const std::string& text, WindowMemory& memory) {
   std::istringstream lines(text);
@@ -45,6 +45,13 @@ bool parse(const std::string& text, WindowMemory& memory) {
       if (!(words >> theme) || words >> rest) return false;
       try {
         memory.looks = looks_of_token(theme);
+      } catch (const Error&) {
+        return false;
+      }
+    } else if (key == "layout") {
+      if (!(words >> memory.layout) || words >> rest) return false;
+      try {
+        with_layout({}, memory.layout);
       } catch (const Error&) {
         return false;
       }
@@ -86,6 +93,7 @@ std::string save_window_memory(const std::string& path, const WindowMemory& memo
     text += "window " + std::to_string(memory.place->x) + " " + std::to_string(memory.place->y) + " " +
             std::to_string(memory.place->width) + " " + std::to_string(memory.place->height) + "\n";
   if (memory.looks) text += "looks " + looks_token(*memory.looks) + "\n";
+  if (!memory.layout.empty()) text += "layout " + memory.layout + "\n";
   try {
     std::error_code failed;  // the write below says what is wrong
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);

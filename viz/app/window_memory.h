@@ -17,6 +17,7 @@ struct WindowPlace {
 struct WindowMemory {
   std::optional<WindowPlace> place;
   std::optional<Looks> looks;
+  std::string layout = {};  // a layout_token(); empty: none
   bool operator==(const WindowMemory&) const = default;
 };
 

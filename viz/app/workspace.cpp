@@ -72,6 +72,11 @@ ExploreLayout explore_layout(const Ui& ui, const Rect& area, const AppState& sta
   const float right_w = projector && !wide ? 0 : whole(ui.px(300));
   const float caption_h = projector ? 0 : whole(ui.px(22));
   const float x = area.x + left_w, w = area.w - left_w;
+  if (state.tall_timeline) {  // the timeline takes the place of all but the controls
+    layout.controls = {area.x, area.y, left_w - gap, area.h};
+    layout.timeline = {area.x + left_w, area.y, area.w - left_w, area.h};
+    return layout;
+  }
   layout.controls = {area.x, area.y, left_w - gap, top_h};
   layout.timeline = {area.x, area.y + top_h + gap, area.w, bottom_h};
   const float center_w = w - (right_w > 0 ? right_w + gap : 0);
@@ -98,8 +103,6 @@ class Workspace {
   }
 
   FrameResult draw() {
-    ImGui::GetBackgroundDrawList()->AddRectFilled({m_window.x, m_window.y}, {m_window.right(), m_window.bottom()},
-                                                  m_ui.colors->window);
     const float gap = std::max(1.0f, std::floor(m_ui.px(6)));
     const float bar_h = std::floor(m_ui.px(32));
     press(top_bar_panel(m_ui, {m_window.x, m_window.y, m_window.w, bar_h}, m_frame.state));
@@ -155,7 +158,8 @@ class Workspace {
           layout.caption.w, m_ui.colors->text_dim,
           layout.one_stage ? "S: the other algorithm. 1: both stages." : stage_caption(m_results, state.stage_level));
     const std::vector<Tensor> order = tensors_of_both(m_results);
-    if (layout.one_stage) {
+    if (state.tall_timeline) {
+    } else if (layout.one_stage) {
       stage(layout.stages[0], static_cast<std::size_t>(state.side), order);
     } else {
       stage(layout.stages[0], 0, order);
@@ -210,7 +214,17 @@ class Workspace {
     press(timeline_panel(m_ui, {x, body.bottom() - bottom_h, w, bottom_h}, state, m_results, {}));
   }
 
+  /// The wheel over a stage looks closer or farther, as Z and Shift+Z do.
+  void zoom_stage(const Rect& area) {
+    const ImGuiIO& io = ImGui::GetIO();
+    if (io.MouseWheel == 0 || m_frame.state.show_help || ImGui::IsAnyItemActive() ||
+        !ImGui::IsMouseHoveringRect({area.x, area.y}, {area.right(), area.bottom()}, false))
+      return;
+    press(Action(io.MouseWheel > 0 ? Command::stage_closer : Command::stage_farther));
+  }
+
   void stage(const Rect& area, std::size_t side, const std::vector<Tensor>& order) {
+    zoom_stage(area);
     static const char* names[] = {"stage 0", "stage 1"};
     const AppState& state = m_frame.state;
     const auto& trace = m_results.stage[side];

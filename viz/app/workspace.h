@@ -19,7 +19,7 @@ struct FrameResult {
   bool holding = false;         // a control is being dragged: what changes belongs to one change
 };
 
-/// Draws between ImGui::NewFrame() and ImGui::Render(). `notice` stands above everything when not empty. The Learn
+/// Draws between ImGui::NewFrame() and ImGui::Render(), on a ground that has Palette::window already. `notice` stands above everything when not empty. The Learn
 /// view is empty without `book`.
 FrameResult draw_workspace(const Ui& ui, const Rect& window, const AppState& state, const Session& session,
                            const Results& results, const std::string& notice = "",

@@ -49,6 +49,7 @@ AppState clamp(AppState s) {
   s.timeline = zoomed(s.timeline, 1, s.timeline.begin);
   s.softmax = clamp(s.softmax);
   s.validate_quantity = std::clamp(s.validate_quantity, 0, static_cast<int>(kNumQuantities) - 1);
+  s.validate_set = std::clamp(s.validate_set, 0, static_cast<int>(row_sets().size()) - 1);
   s.learn.step = std::max(0, s.learn.step);  // its end is the lesson's: the Learn view knows it
   s.looks.percent = clamp_to(kPercentRange, s.looks.percent);
   return s;
@@ -101,6 +102,7 @@ AppState apply(const Action& action, AppState state, const Results& results) {
     case Command::zoom_in: state.timeline = zoomed(state.timeline, 0.5, share_now(state, results)); break;
     case Command::zoom_out: state.timeline = zoomed(state.timeline, 2, share_now(state, results)); break;
     case Command::zoom_reset: state.timeline = {}; break;
+    case Command::toggle_tall_timeline: state.tall_timeline = !state.tall_timeline; break;
     case Command::stage_closer: state.stage_level = std::max(0, state.stage_level - 1); break;
     case Command::stage_farther: state.stage_level = std::min(kStageLevels - 1, state.stage_level + 1); break;
     case Command::toggle_theme: looks.theme = theme_of(!is_dark(looks.theme), is_safe(looks.theme)); break;
@@ -114,6 +116,7 @@ AppState apply(const Action& action, AppState state, const Results& results) {
     case Command::copy_state:
     case Command::paste_state:
     case Command::save_picture:
+    case Command::save_frames:
     case Command::export_csv:
     case Command::export_json:
     case Command::quit: break;

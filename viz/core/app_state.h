@@ -55,9 +55,11 @@ struct AppState {
   int side = 1;         // of two: whom a wide inspector looks at
   int stage_level = 1;  // of kStageLevels
   TimeWindow timeline;
+  bool tall_timeline = false;  // the units of SM 0 as well, in half of the window
   SweepChoice sweep;
   SoftmaxChoice softmax;
   int validate_quantity = 0;
+  int validate_set = 0;  // of row_sets()
   LearnState learn;
   Looks looks;
   bool show_help = false;

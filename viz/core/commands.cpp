@@ -27,6 +27,7 @@ const std::vector<CommandInfo>& commands() {
         {Command::zoom_in, "View", "+ =", "timeline: zoom in (also the mouse wheel)"},
         {Command::zoom_out, "View", "-", "timeline: zoom out"},
         {Command::zoom_reset, "View", "0", "timeline: the whole run"},
+        {Command::toggle_tall_timeline, "View", "L", "timeline: tall, with the units of SM 0"},
         {Command::swap_side, "View", "S", "inspect the other algorithm"},
     };
     static constexpr const char* digits[] = {"1", "2", "3", "4", "5", "6", "7", "8", "9"};
@@ -47,6 +48,7 @@ const std::vector<CommandInfo>& commands() {
         {Command::copy_state, "State", "Ctrl+C", "copy the whole state as a line of text"},
         {Command::paste_state, "State", "Ctrl+V", "go to the state on the clipboard"},
         {Command::save_picture, "State", "F2", "save a picture (PNG)"},
+        {Command::save_frames, "State", "F7", "save the whole run as 200 pictures (Esc stops)"},
         {Command::export_csv, "State", "F3", "save what the inspector shows (CSV)"},
         {Command::export_json, "State", "F4", "save state and numbers (JSON)"},
         {Command::quit, "State", "Ctrl+Q", "quit"},

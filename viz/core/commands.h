@@ -30,6 +30,7 @@ enum class Command : std::uint8_t {
   zoom_in,
   zoom_out,
   zoom_reset,
+  toggle_tall_timeline,
   stage_closer,
   stage_farther,
   // How it looks
@@ -45,6 +46,7 @@ enum class Command : std::uint8_t {
   copy_state,
   paste_state,
   save_picture,
+  save_frames,
   export_csv,
   export_json,
   quit,

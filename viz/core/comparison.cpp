@@ -47,7 +47,7 @@ Comparison compare(const Settings& settings, const std::string& algorithm, const
     table.measured_from =
         row && recording.date.empty() ? "measured on " + recording.gpu + ", just now"
         : row                         ? "recorded on " + recording.gpu + ", " + recording.date
-              : "unavailable: the recording of " + recording.gpu + " has no row for this problem and tile";
+              : "unavailable: not in the recording of " + recording.gpu;
     if (row) break;
   }
   table.has_measurement = row != nullptr;

@@ -4,47 +4,61 @@
 
 namespace flashscope::viz {
 
-/// Spans before the first one shown in which a load may have started that is still under way.
-/// Eight stages of six operations a tile, and a few more.
-constexpr std::size_t kStartedBefore = 64;
-
 LinkUse link_use(const StageTrace& trace, double begin, double end, int columns) {
   LinkUse use;
   use.hbm.assign(static_cast<std::size_t>(std::max(0, columns)), 0);
   use.l2 = use.hbm;
   if (columns <= 0 || !(end > begin)) return use;
+  const Flow& flow = trace.flow();
   const double width = (end - begin) / columns;
-  std::vector<double> hbm(use.hbm.size()), l2(use.hbm.size());
-  const std::vector<OpSpan>& spans = trace.spans();
-  for (const SlotTrack& track : trace.tracks()) {
-    const OpSpan* first = trace.last_begun(track, static_cast<Picoseconds>(begin));
-    std::size_t n = first ? static_cast<std::size_t>(first - spans.data()) : track.first;
-    n -= std::min(n - track.first, kStartedBefore);
-    for (; n < track.last; ++n) {
-      const OpSpan& span = spans[n];
-      const auto from = static_cast<double>(span.begin), to = static_cast<double>(span.there());
-      if (from >= end) break;
-      if ((span.op.op != Op::load && span.op.op != Op::store) || to <= begin || to <= from) continue;
-      const Moved& moved = trace.moved_by(span);
-      const double hbm_rate = static_cast<double>(moved.hbm_read + moved.hbm_write) / (to - from);
-      const double l2_rate = static_cast<double>(span.op.bytes) / (to - from);
-      const int last = std::min(columns - 1, static_cast<int>((to - begin) / width));
-      for (int column = std::max(0, static_cast<int>((from - begin) / width)); column <= last; ++column) {
-        const double left = begin + column * width;
-        const double overlap = std::min(to, left + width) - std::max(from, left);
-        if (overlap <= 0) continue;
-        hbm[static_cast<std::size_t>(column)] += hbm_rate * overlap;
-        l2[static_cast<std::size_t>(column)] += l2_rate * overlap;
-      }
-    }
-  }
   // A byte a picosecond is a TB/s; machines state GB/s.
   const Machine& machine = trace.machine();
   const double hbm_most = machine.hbm_read_gb_per_s.value * width / 1e3,
                l2_most = machine.l2_gb_per_s.value * width / 1e3;
-  for (std::size_t n = 0; n < hbm.size(); ++n) {
-    use.hbm[n] = static_cast<float>(std::min(1.0, hbm[n] / hbm_most));
-    use.l2[n] = static_cast<float>(std::min(1.0, l2[n] / l2_most));
+  auto next = static_cast<std::size_t>(std::upper_bound(flow.at.begin(), flow.at.end(), begin) - flow.at.begin());
+  const auto moved_by = [&](const std::vector<double>& bytes, double t) {
+    if (next == 0) return bytes.front();
+    if (next == flow.at.size()) return bytes.back();
+    const double share = (t - flow.at[next - 1]) / (flow.at[next] - flow.at[next - 1]);
+    return bytes[next - 1] + share * (bytes[next] - bytes[next - 1]);
+  };
+  double hbm = moved_by(flow.hbm, begin), l2 = moved_by(flow.l2, begin);
+  for (int column = 0; column < columns; ++column) {
+    const double t = begin + (column + 1) * width;
+    while (next < flow.at.size() && flow.at[next] <= t) ++next;
+    const double hbm_then = moved_by(flow.hbm, t), l2_then = moved_by(flow.l2, t);
+    use.hbm[static_cast<std::size_t>(column)] = static_cast<float>(std::clamp((hbm_then - hbm) / hbm_most, 0.0, 1.0));
+    use.l2[static_cast<std::size_t>(column)] = static_cast<float>(std::clamp((l2_then - l2) / l2_most, 0.0, 1.0));
+    hbm = hbm_then;
+    l2 = l2_then;
+  }
+  return use;
+}
+
+UnitUse unit_use(const StageTrace& trace, int sm, double begin, double end, int columns) {
+  UnitUse use;
+  for (auto& shares : use) shares.assign(static_cast<std::size_t>(std::max(0, columns)), 0);
+  if (columns <= 0 || !(end > begin)) return use;
+  const double width = (end - begin) / columns;
+  int slots = 0;
+  for (const SlotTrack& track : trace.tracks()) slots += track.sm == sm;
+  for (const SlotTrack& track : trace.tracks()) {
+    if (track.sm != sm) continue;
+    const OpSpan* first = trace.last_begun(track, static_cast<Picoseconds>(begin));
+    for (std::size_t n = first ? static_cast<std::size_t>(first - trace.spans().data()) : track.first; n < track.last;
+         ++n) {
+      const OpSpan& span = trace.spans()[n];
+      const auto from = static_cast<double>(span.begin), to = static_cast<double>(span.end);
+      if (from >= end) break;
+      if (to <= begin) continue;
+      std::vector<float>& shares = use[static_cast<std::size_t>(span.reason)];
+      const int last = std::min(columns - 1, static_cast<int>((to - begin) / width));
+      for (int column = std::max(0, static_cast<int>((from - begin) / width)); column <= last; ++column) {
+        const double left = begin + column * width;
+        const double overlap = std::min(to, left + width) - std::max(from, left);
+        if (overlap > 0) shares[static_cast<std::size_t>(column)] += static_cast<float>(overlap / (width * slots));
+      }
+    }
   }
   return use;
 }

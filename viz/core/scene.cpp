@@ -35,7 +35,7 @@ TileMap map_of(const StageTrace& trace, std::size_t g, int head, Picoseconds t) 
   const TileGrid& grid = trace.grids()[g];
   const TouchIndex& touches = trace.touches(g);
   const int down = grid.down * grid.parts;  // of a split's tensor, all splits, one below the other
-  TileMap map{grid.tensor, down, grid.across, {}};
+  TileMap map{grid.tensor, down, grid.across, {}, grid.lump};
   map.cells.reserve(static_cast<std::size_t>(down) * grid.across);
   for (int row = 0; row < down; ++row)
     for (int col = 0; col < grid.across; ++col) {
@@ -58,7 +58,8 @@ TileMap map_of(const StageTrace& trace, std::size_t g, int head, Picoseconds t) 
 
 TileMap score_visits_of(const StageTrace& trace, int head, Picoseconds t) {
   const TileGrid& grid = trace.score_grid();
-  TileMap map{Tensor::S, grid.down, grid.across, {}};
+  TileMap map{Tensor::S, grid.down, grid.across, {}, grid.lump};
+  map.cells.reserve(static_cast<std::size_t>(grid.down) * grid.across);
   for (int row = 0; row < grid.down; ++row)
     for (int col = 0; col < grid.across; ++col)
       map.cells.push_back({state_of(trace.score_visits(), grid.cell(head, row, col), t), false, false});
@@ -282,8 +283,8 @@ TileInFlight in_flight(const StageTrace& trace, const OpSpan& span, int drawn_he
   TileInFlight tile;
   tile.tensor = span.op.tensor;
   const int first = map_head(trace.schedule().problem(), grid, drawn_head);  // of the heads that the map shows
-  tile.row = span.op.row / grid.tile_rows + std::max(0, span.op.head - first) * grid.down;
-  tile.col = span.op.col / grid.tile_cols;
+  tile.row = span.op.row / grid.cell_rows() + std::max(0, span.op.head - first) * grid.down;
+  tile.col = span.op.col / grid.cell_cols();
   tile.drawn_head = span.op.head < first + grid.parts && first < span.op.head + span.op.heads;
   tile.sm = span.sm;
   tile.slot = span.slot;
@@ -316,7 +317,7 @@ std::string what_happens(const StageTrace& trace, const OpSpan& span) { return d
 
 std::string tile_name(const TileGrid& grid, const TileOp& op) {
   std::string name = std::string(name_of(op.tensor)) + "[" + std::to_string(op.row / grid.tile_rows);
-  if (grid.across > 1)
+  if (is_score_shaped(op.tensor))
     name += op.cols > grid.tile_cols ? std::string(",:") : "," + std::to_string(op.col / grid.tile_cols);
   return name + "]";
 }

@@ -29,6 +29,7 @@ struct TileMap {
   Tensor tensor = Tensor::Q;
   int down = 0, across = 0;
   std::vector<TileCell> cells;
+  int lump = 1;  // tiles a side of a cell
   const TileCell& at(int row, int col) const { return cells[static_cast<std::size_t>(row) * across + col]; }
   bool operator==(const TileMap&) const = default;
 };
@@ -89,7 +90,7 @@ struct SmView {
 /// A tile on a link, for the SMs in view.
 struct TileInFlight {
   Tensor tensor = Tensor::Q;
-  int row = 0, col = 0;     // the first tile of the region, in its map
+  int row = 0, col = 0;     // the first cell of the region, in its map
   bool drawn_head = false;  // it belongs to the head whose maps are drawn
   int sm = 0, slot = 0;
   bool store = false;

@@ -43,7 +43,7 @@ struct Results {
 };
 
 /// Tile operations of one run that the stage records at most.
-inline constexpr std::int64_t kMaxStageOps = 60'000;
+inline constexpr std::int64_t kMaxStageOps = 64'000;  // a map of 4096 tiles a side, where a mask leaves its diagonal
 /// Tiles of one head's scores above which the whole problem is counted and timed only on request.
 inline constexpr std::int64_t kAskAboveTiles = 4'000'000;
 

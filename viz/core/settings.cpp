@@ -2,12 +2,86 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
 
 #include "sim/count/count.h"
 #include "sim/schedule/algorithms.h"
 #include "viz/core/text.h"
+#include "viz/io/block_mask_io.h"
 
 namespace flashscope::viz {
+namespace {
+
+/// The first blocks of a mask: what it says of the first rows and keys.
+SharedBlockMask first_part(const BlockMask& mask, int seqlen_q, int seqlen_k) {
+  auto part = std::make_shared<BlockMask>(mask.block_q, mask.block_k,
+                                          std::min(mask.rows, num_tiles(seqlen_q, mask.block_q)),
+                                          std::min(mask.cols, num_tiles(seqlen_k, mask.block_k)));
+  part->name = mask.name;
+  for (int row = 0; row < part->rows; ++row)
+    for (int col = 0; col < part->cols; ++col)
+      if (mask.kept(row, col)) part->keep(row, col);
+  return {part};
+}
+
+void take_first_rows(AttentionProblem& p, int seqlen_q, int seqlen_k) {
+  p.seqlen_q = seqlen_q;
+  p.seqlen_k = seqlen_k;
+  for (int& row : p.cu_seqlens_q) row = std::min(row, seqlen_q);
+  for (int& row : p.cu_seqlens_k) row = std::min(row, seqlen_k);
+  if (p.block_mask) p.block_mask = first_part(*p.block_mask.mask, seqlen_q, seqlen_k);
+}
+
+/// A mask of another length's: made again for this one.
+void fit_block_mask(AttentionProblem& p) {
+  if (!p.block_mask) return;
+  const BlockMask& mask = *p.block_mask.mask;
+  if (mask.rows == num_tiles(p.seqlen_q, mask.block_q) && mask.cols == num_tiles(p.seqlen_k, mask.block_k)) return;
+  if (block_mask_choice(p).pattern.empty())
+    p.block_mask = {};  // a file's is of one length
+  else
+    p.block_mask.mask =
+        std::make_shared<const BlockMask>(load_block_mask("--block-mask", mask.name, p.seqlen_q, p.seqlen_k));
+}
+
+}  // namespace
+
+const std::vector<std::string>& block_mask_patterns() {
+  static const std::vector<std::string> names = {"local", "strided", "butterfly", "random"};
+  return names;
+}
+
+BlockMaskChoice block_mask_choice(const AttentionProblem& problem) {
+  if (!problem.block_mask) return {};
+  std::istringstream text(problem.block_mask.mask->name);
+  std::string pattern, density, seed, block;
+  std::getline(text, pattern, ':');
+  std::getline(text, density, ':');
+  std::getline(text, seed, ':');
+  std::getline(text, block, ':');
+  const auto& known = block_mask_patterns();
+  BlockMaskChoice choice;
+  if (std::find(known.begin(), known.end(), pattern) == known.end()) return choice;
+  choice.pattern = pattern;
+  choice.percent = clamp_to(kDensityRange, std::round(100 * std::atof(density.c_str())));
+  choice.seed = clamp_to(kSeedRange, std::atof(seed.c_str()));
+  if (!block.empty()) choice.block = clamp_to(kBlockRange, std::atof(block.c_str()));
+  return choice;
+}
+
+void set_block_mask(AttentionProblem& problem, const BlockMaskChoice& choice) {
+  problem.block_mask = {};
+  if (choice.pattern.empty()) return;
+  const std::string percent = std::to_string(clamp_to(kDensityRange, choice.percent));
+  const std::string density =
+      percent == "100" ? "1" : "0." + std::string(percent.size() < 2 ? "0" : "") + percent;
+  const std::string text = choice.pattern + ":" + density + ":" + std::to_string(choice.seed) + ":" +
+                           std::to_string(choice.block);
+  problem.block_mask.mask = std::make_shared<const BlockMask>(
+      load_block_mask("--block-mask", text, problem.seqlen_q, problem.seqlen_k));
+}
 
 int clamp_to(IntRange range, double value) {
   if (!(value > range.lo)) return range.lo;  // NaN as well
@@ -22,10 +96,14 @@ Settings clamp(Settings settings) {
   p.seqlen_q = clamp_to(kSeqlenRange, p.seqlen_q);
   p.seqlen_k = clamp_to(kSeqlenRange, p.seqlen_k);
   p.head_dim = clamp_to(kHeadDimRange, p.head_dim);
+  p.window_left = clamp_to(kWindowRange, p.window_left);
+  p.window_right = clamp_to(kWindowRange, p.window_right);
+  if (p.causal && p.window_right > 0) p.window_right = 0;
   if (!std::isfinite(p.softmax_scale)) p.softmax_scale = 0;
+  fit_block_mask(p);
   settings.tile.br = clamp_to(kTileRange, settings.tile.br);
   settings.tile.bc = clamp_to(kTileRange, settings.tile.bc);
-  settings.tile.stages = std::clamp(settings.tile.stages, 1, 8);
+  settings.tile.stages = clamp_to(kStagesRange, settings.tile.stages);
   settings.tile.splits = clamp_to(kSplitsRange, settings.tile.splits);
   settings.stage_seqlen = clamp_to(kStageSeqlenRange, settings.stage_seqlen);
   const Settings defaults;
@@ -41,13 +119,19 @@ AttentionProblem stage_problem(const Settings& settings, std::int64_t max_ops) {
   AttentionProblem p = settings.problem;
   const int group = p.heads / p.kv_heads;
   p.batch = 1;
-  p.seqlen_q = std::min(p.seqlen_q, settings.stage_seqlen);
-  p.seqlen_k = std::min(p.seqlen_k, settings.stage_seqlen);
+  take_first_rows(p, std::min(p.seqlen_q, settings.stage_seqlen), std::min(p.seqlen_k, settings.stage_seqlen));
   const int all_kv_heads = p.kv_heads;
   p.kv_heads = 1;
   p.heads = group;
+  // Where scores are stored, all of them are computed; else what the mask leaves.
+  const bool all_pairs = std::any_of(settings.algorithms.begin(), settings.algorithms.end(), [&](const std::string& name) {
+    const auto schedule = make_schedule(name, p, settings.tile);
+    const auto& tensors = schedule->tensors();
+    return std::find(tensors.begin(), tensors.end(), Tensor::S) != tensors.end();
+  });
   const auto tiles = [&] {  // a bound that costs nothing, before anything is counted
-    return std::int64_t{num_tiles(p.seqlen_q, settings.tile.br)} * num_tiles(p.seqlen_k, settings.tile.bc) * group;
+    const std::int64_t pairs = all_pairs ? std::int64_t{p.seqlen_q} * p.seqlen_k * group : kept_pairs(p);
+    return pairs / (std::int64_t{settings.tile.br} * settings.tile.bc);
   };
   const auto ops = [&] {  // of one group of heads
     std::int64_t most = 1;
@@ -56,8 +140,7 @@ AttentionProblem stage_problem(const Settings& settings, std::int64_t max_ops) {
     return most;
   };
   while (std::max(p.seqlen_q, p.seqlen_k) > 1 && (tiles() > max_ops || ops() > max_ops)) {
-    p.seqlen_q = (p.seqlen_q + 1) / 2;
-    p.seqlen_k = (p.seqlen_k + 1) / 2;
+    take_first_rows(p, (p.seqlen_q + 1) / 2, (p.seqlen_k + 1) / 2);
   }
   p.kv_heads = static_cast<int>(std::clamp<std::int64_t>(max_ops / ops(), 1, all_kv_heads));
   p.heads = p.kv_heads * group;
@@ -72,6 +155,11 @@ std::string describe(const AttentionProblem& p) {
   text += " · " + grouped(p.seqlen_q) + " × " + grouped(p.seqlen_k) + " · d " + std::to_string(p.head_dim) + " · " +
           name_of(p.dtype);
   if (p.causal) text += " · causal";
+  const auto side = [](int keys) { return keys < 0 ? std::string("all") : grouped(keys); };
+  if (p.window_left >= 0 || (p.window_right >= 0 && !p.causal))
+    text += " · window " + side(p.window_left) + ", " + side(p.window_right);
+  if (p.block_mask) text += " · " + p.block_mask.mask->name;
+  if (!p.cu_seqlens_q.empty()) text += " · " + grouped(static_cast<std::int64_t>(p.cu_seqlens_q.size()) - 1) + " sequences";
   if (p.pass == Pass::backward) text += " · backward";
   return text;
 }

@@ -21,8 +21,9 @@ template <class F>
 void for_each_cell(const TileGrid& grid, const TileOp& op, F f) {
   if (op.rows == 0 || op.cols == 0) return;
   for (int head = op.head; head < op.head + op.heads; ++head)
-    for (int r = op.row / grid.tile_rows; r <= (op.row + op.rows - 1) / grid.tile_rows; ++r)
-      for (int c = op.col / grid.tile_cols; c <= (op.col + op.cols - 1) / grid.tile_cols; ++c) f(grid.cell(head, r, c));
+    for (int r = op.row / grid.cell_rows(); r <= (op.row + op.rows - 1) / grid.cell_rows(); ++r)
+      for (int c = op.col / grid.cell_cols(); c <= (op.col + op.cols - 1) / grid.cell_cols(); ++c)
+        f(grid.cell(head, r, c));
 }
 
 }  // namespace
@@ -81,29 +82,38 @@ StageTrace::StageTrace(std::shared_ptr<const Schedule> schedule, const Machine& 
 
   index_touches();
   index_moved();
+  index_flow();
   index_times();
 }
 
 void StageTrace::make_grids() {
   const AttentionProblem& problem = m_schedule->problem();
   const TileShape& tile = m_schedule->tile();
+  // One lump for all tensors, so that maps beside each other stay to scale.
+  const int tiles = std::max(num_tiles(problem.seqlen_q, tile.br), num_tiles(problem.seqlen_k, tile.bc));
+  const int lump = std::max(1, (tiles + kMapSide - 1) / kMapSide);
   for (Tensor tensor : m_schedule->tensors()) {
     const TensorShape shape = shape_of(tensor, problem, tile);
     TileGrid grid;
     grid.tensor = tensor;
     grid.tile_rows = is_by_key(tensor) ? tile.bc : tile.br;
     grid.tile_cols = is_score_shaped(tensor) ? tile.bc : std::max(1, shape.cols);
-    grid.down = num_tiles(shape.rows, grid.tile_rows);
-    grid.across = num_tiles(shape.cols, grid.tile_cols);
+    grid.lump = lump;
+    grid.down = num_tiles(shape.rows, grid.cell_rows());
+    grid.across = num_tiles(shape.cols, grid.cell_cols());
     grid.heads = shape.heads;
     grid.parts = is_split(tensor) ? tile.splits : 1;
     m_grids.push_back(grid);
   }
   const auto& tensors = m_schedule->tensors();
   m_scores_on_chip = std::find(tensors.begin(), tensors.end(), Tensor::S) == tensors.end();
-  m_score_grid = {
-      Tensor::S,          tile.br, tile.bc, num_tiles(problem.seqlen_q, tile.br), num_tiles(problem.seqlen_k, tile.bc),
-      problem.num_heads()};
+  m_score_grid = {Tensor::S,
+                  tile.br,
+                  tile.bc,
+                  lump,
+                  num_tiles(problem.seqlen_q, tile.br * lump),
+                  num_tiles(problem.seqlen_k, tile.bc * lump),
+                  problem.num_heads()};
 }
 
 /// The trace says how many bytes each load missed; which tiles L2 held meanwhile, and what it wrote back, follows from
@@ -165,12 +175,16 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& before, const std::vect
       // Bytes from HBM arrive with the load; what an SM writes has its place from the start.
       const Picoseconds arrives = moved.hbm_read > 0 ? span.there() : span.begin;
       for_each_cell(*grid, span.op, [&](int cell) {
-        // A cell may be several blocks, one below the other: its first stands for it.
+        // A cell may be several blocks: its first stands for it.
         TileOp corner = span.op;
         corner.head = cell / grid->across / grid->down;
         corner.heads = 1;
-        corner.row = cell / grid->across % grid->down * grid->tile_rows;
-        corner.col = cell % grid->across * grid->tile_cols;
+        corner.row = cell / grid->across % grid->down * grid->cell_rows();
+        corner.col = cell % grid->across * grid->cell_cols();
+        if (grid->lump > 1) {  // of a square of tiles: the first that is touched
+          corner.row = std::max(corner.row, span.op.row);
+          corner.col = std::max(corner.col, span.op.col);
+        }
         corner.rows = corner.cols = 1;
         const std::int64_t block = blocks.region_of(corner).first;
         auto& slot = where[static_cast<std::size_t>(block)];
@@ -214,7 +228,8 @@ void StageTrace::index_touches() {
       scored = true;
     } else if (scored && (span.op.op == Op::weighted_sum || span.op.op == Op::gradient_sum)) {
       for (int head = span.op.head; head < span.op.head + span.op.heads; ++head)
-        visits.push_back({m_score_grid.cell(head, span.op.i, span.op.j), {scores_began, span.end, false}});
+        visits.push_back({m_score_grid.cell(head, span.op.i / m_score_grid.lump, span.op.j / m_score_grid.lump),
+                          {scores_began, span.end, false}});
     }
   }
   for (std::size_t g = 0; g < m_grids.size(); ++g) m_touches.emplace_back(m_grids[g].cells(), std::move(touches[g]));
@@ -243,6 +258,35 @@ void StageTrace::index_moved() {
     throw Error(ErrorKind::internal,
                 "the stage's trace does not add up to its prediction (SM read, SM write, HBM read, HBM write): " +
                     text(sum) + " instead of " + text(counted));
+  }
+}
+
+void StageTrace::index_flow() {
+  struct Change {
+    double at, hbm, l2;  // bytes a picosecond, from then on
+  };
+  std::vector<Change> changes;
+  for (std::size_t n = 0; n < m_spans.size(); ++n) {
+    const OpSpan& span = m_spans[n];
+    const auto from = static_cast<double>(span.begin), to = static_cast<double>(span.there());
+    if (!moves(span.op) || to <= from) continue;
+    const double hbm = static_cast<double>(m_moved_by[n].hbm_read + m_moved_by[n].hbm_write) / (to - from);
+    const double l2 = static_cast<double>(span.op.bytes) / (to - from);
+    changes.push_back({from, hbm, l2});
+    changes.push_back({to, -hbm, -l2});
+  }
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.at < b.at; });
+  double hbm_rate = 0, l2_rate = 0;
+  m_flow = {{0}, {0}, {0}};
+  for (const Change& change : changes) {
+    const double passed = change.at - m_flow.at.back();
+    if (passed > 0) {
+      m_flow.hbm.push_back(m_flow.hbm.back() + hbm_rate * passed);
+      m_flow.l2.push_back(m_flow.l2.back() + l2_rate * passed);
+      m_flow.at.push_back(change.at);
+    }
+    hbm_rate += change.hbm;
+    l2_rate += change.l2;
   }
 }
 

@@ -19,13 +19,20 @@ constexpr bool is_by_key(Tensor tensor) { return layout_of(tensor) == Layout::by
 /// One number a row.
 constexpr bool is_statistic(Tensor tensor) { return layout_of(tensor) == Layout::statistic; }
 
+/// Cells a side that a map has at most: more than a stage has pixels for. Beyond, a cell is a square of tiles and shows
+/// what happened to any of them last, so that a frame costs the same however many tiles there are.
+inline constexpr int kMapSide = 256;
+
 /// A tensor cut into the schedule's tiles. Cells are numbered head by head, row-major.
 struct TileGrid {
   Tensor tensor = Tensor::Q;
   int tile_rows = 1, tile_cols = 1;  // elements of a whole tile
-  int down = 0, across = 0;          // tiles of one head
+  int lump = 1;                      // tiles a side of a cell
+  int down = 0, across = 0;          // cells of one head
   int heads = 0;
   int parts = 1;  // split_kv: neighbouring heads of this tensor that belong to one query head, one a split
+  int cell_rows() const { return tile_rows * lump; }
+  int cell_cols() const { return tile_cols * lump; }
   int cell(int head, int row, int col) const { return (head * down + row) * across + col; }
   int cells() const { return heads * down * across; }
 };
@@ -58,6 +65,12 @@ struct Moved {
   std::int64_t sm_read = 0, sm_write = 0, hbm_read = 0, hbm_write = 0;
   bool operator==(const Moved&) const = default;
   Moved& operator+=(const Moved& other);
+};
+
+/// Bytes that loads and stores have moved by a time, all SMs together: `hbm` and `l2` at the times `at`, and along a
+/// straight line between two of them. Sorted; begins and ends at 0 bytes moved and all.
+struct Flow {
+  std::vector<double> at, hbm, l2;
 };
 
 /// Spans of one slot of one SM: [first, last) of StageTrace::spans(), in order of time.
@@ -107,6 +120,7 @@ class StageTrace {
 
   /// Bytes moved by all spans that have ended by t; what is under way is counted in proportion.
   Moved moved_until(Picoseconds t) const;
+  const Flow& flow() const { return m_flow; }
   Moved moved_in_all() const { return m_moved.empty() ? Moved{} : m_moved.back(); }
   /// Bytes that the span writes to HBM because L2 had to make room.
   const Moved& moved_by(const OpSpan& span) const {
@@ -129,6 +143,7 @@ class StageTrace {
   void replay_cache(const std::vector<OpSpan>& before, const std::vector<OpSpan>& recorded, Start start);
   void index_touches();
   void index_moved();
+  void index_flow();
   void index_times();
 
   std::shared_ptr<const Schedule> m_schedule;
@@ -146,6 +161,7 @@ class StageTrace {
   TouchIndex m_score_visits;
   std::vector<Picoseconds> m_ends;  // of spans that move bytes, sorted
   std::vector<Moved> m_moved;       // sums of the first n of them
+  Flow m_flow;
   std::vector<Picoseconds> m_boundaries, m_stalls, m_tiles, m_kernel_begins;
   std::vector<std::vector<Picoseconds>> m_cta_ends;  // by kernel
 };

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
+#include "viz/io/block_mask_io.h"
 #include "viz/io/json_numbers.h"
 
 namespace flashscope::viz {
@@ -139,6 +141,40 @@ const std::vector<Field>& looks_fields() {
   return list;
 }
 
+/// What is in front: kept between starts as well.
+const std::vector<Field>& layout_fields() {
+  static const std::vector<Field> list = {
+      one_of("view", views(), [](AppState& s) -> View& { return s.view; }),
+      one_of("show", inspectors(), [](AppState& s) -> Inspector& { return s.inspector; }),
+      whole("side", [](AppState& s) -> int& { return s.side; }),
+      whole("level", [](AppState& s) -> int& { return s.stage_level; }),
+      yes_no("tall", [](AppState& s) -> bool& { return s.tall_timeline; }),
+      one_of("sweep", sweep_overs(), [](AppState& s) -> SweepOver& { return s.sweep.over; }),
+      one_of("of", sweep_shows(), [](AppState& s) -> SweepShow& { return s.sweep.show; }),
+      one_of("errors-of", quantities(), [](AppState& s) -> int& { return s.validate_quantity; }),
+      whole("errors-in", [](AppState& s) -> int& { return s.validate_set; }),
+  };
+  return list;
+}
+
+/// A preset, made for the lengths; one from a file stays where it is.
+Field mask_field() {
+  return {"mask",
+          [](const AppState& s) {
+            const AttentionProblem& p = s.settings.problem;
+            return block_mask_choice(p).pattern.empty() ? "" : p.block_mask.mask->name;
+          },
+          [](AppState& s, const std::string& text) {
+            AttentionProblem& p = s.settings.problem;
+            const auto& names = block_mask_patterns();
+            if (std::find(names.begin(), names.end(), text.substr(0, text.find(':'))) == names.end())
+              refuse("mask", text, "local, strided, butterfly or random as PATTERN:DENSITY:SEED:BLOCK");
+            const AttentionProblem sizes = clamp(s.settings).problem;
+            p.block_mask.mask = std::make_shared<const BlockMask>(
+                load_block_mask("state: mask", text, sizes.seqlen_q, sizes.seqlen_k));
+          }};
+}
+
 Field scores_field() {
   return {"scores",
           [](const AppState& s) {
@@ -159,8 +195,6 @@ Field scores_field() {
 const std::vector<Field>& fields() {
   static const std::vector<Field> list = [] {
     std::vector<Field> all = {
-        one_of("view", views(), [](AppState& s) -> View& { return s.view; }),
-        one_of("show", inspectors(), [](AppState& s) -> Inspector& { return s.inspector; }),
         algorithm("left", 0),
         algorithm("right", 1),
         whole("batch", [](AppState& s) -> int& { return s.settings.problem.batch; }),
@@ -176,6 +210,7 @@ const std::vector<Field>& fields() {
         yes_no("causal", [](AppState& s) -> bool& { return s.settings.problem.causal; }),
         whole("window-left", [](AppState& s) -> int& { return s.settings.problem.window_left; }),
         whole("window-right", [](AppState& s) -> int& { return s.settings.problem.window_right; }),
+        mask_field(),
         real("scale", [](AppState& s) -> double& { return s.settings.problem.softmax_scale; }),
         whole("br", [](AppState& s) -> int& { return s.settings.tile.br; }),
         whole("bc", [](AppState& s) -> int& { return s.settings.tile.bc; }),
@@ -189,24 +224,18 @@ const std::vector<Field>& fields() {
          [](AppState& s, const std::string& text) { s.playback.t = integer("t", text); }},
         yes_no("playing", [](AppState& s) -> bool& { return s.playback.playing; }),
         whole("speed", [](AppState& s) -> int& { return s.playback.speed; }),
-        whole("side", [](AppState& s) -> int& { return s.side; }),
-        whole("level", [](AppState& s) -> int& { return s.stage_level; }),
         real("from", [](AppState& s) -> double& { return s.timeline.begin; }),
         real("to", [](AppState& s) -> double& { return s.timeline.end; }),
-        one_of("sweep", sweep_overs(), [](AppState& s) -> SweepOver& { return s.sweep.over; }),
-        one_of("of", sweep_shows(), [](AppState& s) -> SweepShow& { return s.sweep.show; }),
         scores_field(),
         whole("keys", [](AppState& s) -> int& { return s.softmax.bc; }),
         whole("tiles", [](AppState& s) -> int& { return s.softmax.tiles; }),
         {"naive", [](const AppState& s) { return std::string(name_of(s.softmax.naive)); },
          [](AppState& s, const std::string& text) { s.softmax.naive = dtype_from_name(text); }},
-        one_of("errors-of", quantities(), [](AppState& s) -> int& { return s.validate_quantity; }),
-        words("lesson", [](AppState& s) -> std::string& { return s.learn.lesson; }),
-        whole("step", [](AppState& s) -> int& { return s.learn.step; }),
         words("lesson", [](AppState& s) -> std::string& { return s.learn.lesson; }),
         whole("step", [](AppState& s) -> int& { return s.learn.step; }),
         yes_no("help", [](AppState& s) -> bool& { return s.show_help; }),
     };
+    all.insert(all.begin(), layout_fields().begin(), layout_fields().end());
     all.insert(all.end(), looks_fields().begin(), looks_fields().end());
     return all;
   }();
@@ -266,6 +295,13 @@ Looks looks_of_token(std::string_view token) {
   AppState state;
   read(looks_fields(), token, state);
   return clamp(state).looks;
+}
+
+std::string layout_token(const AppState& state) { return written(layout_fields(), state); }
+
+AppState with_layout(AppState state, std::string_view token) {
+  read(layout_fields(), token, state);
+  return clamp(state);
 }
 
 }  // namespace flashscope::viz

@@ -15,8 +15,11 @@ std::string token_of(const AppState& state);
 /// range are clamped, as controls do. Throws Error(usage) that names the part that is not understood.
 AppState state_of_token(std::string_view token, const AppState& base = {});
 
-/// "light" … of the looks alone, for the file of remembered settings: the same fields as in the token.
+/// The looks alone, for the file of remembered settings: the same fields as in the token.
 std::string looks_token(const Looks& looks);
 Looks looks_of_token(std::string_view token);
+/// Likewise for what is in front: view, inspector, how close the stage is, what is swept.
+std::string layout_token(const AppState& state);
+AppState with_layout(AppState state, std::string_view token);
 
 }  // namespace flashscope::viz

@@ -5,14 +5,48 @@
 #include <utility>
 
 #include "sim/count/count.h"
+#include "sim/error.h"
 #include "sim/schedule/algorithms.h"
 #include "viz/core/text.h"
 
 namespace flashscope::viz {
 namespace {
 
-Settings with_value(Settings s, SweepOver over, int value) {
+constexpr int kKilobyte = 1024;  // the unit in which SMEM comes
+
+/// The largest tile Br = Bc, in steps of an MMA's rows, whose CTAs need no more than so many KiB of SMEM. Throws
+/// Error(unsupported) where none does.
+TileShape tile_for_smem(const Settings& s, std::size_t side, int kib) {
+  constexpr int kStep = 16;
+  std::string refusal = s.algorithms[side] + ": no tile fits into " + std::to_string(kib) + " KiB";
+  for (int b = kTileRange.hi; b >= kStep; b -= kStep) {
+    TileShape tile = s.tile;
+    tile.br = tile.bc = b;
+    try {
+      const auto schedule = make_schedule(s.algorithms[side], s.problem, tile);
+      const auto& kernels = schedule->kernels();
+      if (std::all_of(kernels.begin(), kernels.end(), [&](const KernelLaunch& launch) {
+            return launch.resources.smem_bytes <= std::int64_t{kib} * kKilobyte;
+          }))
+        return tile;
+    } catch (const Error& error) {  // a tile that its kernel does not come in
+      refusal = error.what();
+    }
+  }
+  throw Error(ErrorKind::unsupported, refusal);
+}
+
+/// The settings with the parameter at this value, for one of the algorithms.
+Settings with_value(Settings s, SweepOver over, int value, std::size_t side) {
   switch (over) {
+    case SweepOver::smem: s.tile = tile_for_smem(s, side, value); break;
+    case SweepOver::density: {
+      BlockMaskChoice choice = block_mask_choice(s.problem);
+      if (choice.pattern.empty()) choice.pattern = "random";
+      choice.percent = value;
+      set_block_mask(s.problem, choice);
+      break;
+    }
     case SweepOver::seqlen: s.problem.seqlen_q = s.problem.seqlen_k = value; break;
     case SweepOver::br: s.tile.br = value; break;
     case SweepOver::bc: s.tile.bc = value; break;
@@ -27,8 +61,14 @@ Settings with_value(Settings s, SweepOver over, int value) {
   return s;
 }
 
+/// 0 where the parameter is no number of these.
 int value_of(SweepOver over, const AttentionProblem& problem, const TileShape& tile) {
   switch (over) {
+    case SweepOver::smem: return 0;
+    case SweepOver::density: {
+      const BlockMaskChoice choice = block_mask_choice(problem);
+      return choice.pattern.empty() ? 0 : choice.percent;
+    }
     case SweepOver::seqlen: return problem.seqlen_q;
     case SweepOver::br: return tile.br;
     case SweepOver::bc: return tile.bc;
@@ -38,10 +78,8 @@ int value_of(SweepOver over, const AttentionProblem& problem, const TileShape& t
   return 0;
 }
 
-/// The recorded row at this value of the parameter, all else as set; nullptr when there is none.
-const RecordingRow* row_at(const SweepRequest& request, std::size_t side, int value,
-                           const std::vector<Recording>& recordings) {
-  const Settings s = with_value(request.settings, request.over, value);
+/// The recorded row of these settings; nullptr when there is none.
+const RecordingRow* row_of(const Settings& s, std::size_t side, const std::vector<Recording>& recordings) {
   for (const Recording& recording : recordings)
     if (recording.machine == s.gpu)
       if (const RecordingRow* row = find_row(recording, s.problem, s.algorithms[side], s.tile, s.start)) return row;
@@ -55,7 +93,7 @@ class SweepJob final : public SlicedJob<SweepResult> {
     m_result.request = request;
     const std::vector<int> values = sweep_values(request, recordings);
     for (auto& side : m_result.sides)
-      for (int value : values) side.push_back({value, "", {}, {}, {}, {}});
+      for (int value : values) side.push_back({value, {}, "", "", {}, {}, {}, {}});
     for (int phase = 0; phase < 2; ++phase)
       for (std::size_t n = 0; n < values.size(); ++n)
         for (std::size_t side = 0; side < 2; ++side) m_tasks.push_back({phase, side, n});
@@ -85,12 +123,14 @@ class SweepJob final : public SlicedJob<SweepResult> {
     std::size_t side, point;
   };
 
-  std::unique_ptr<Schedule> schedule_at(std::size_t side, int value) const {
-    const Settings s = with_value(m_result.request.settings, m_result.request.over, value);
+  static std::unique_ptr<Schedule> schedule_at(std::size_t side, const Settings& s) {
     return make_schedule(s.algorithms[side], s.problem, s.tile);
   }
   void count_point(std::size_t side, SweepPoint& point) {
-    const auto schedule = schedule_at(side, point.value);
+    point.settings = with_value(m_result.request.settings, m_result.request.over, point.value, side);
+    const auto schedule = schedule_at(side, *point.settings);
+    if (m_result.request.over == SweepOver::smem)
+      point.note = "Br = Bc = " + std::to_string(schedule->tile().br);
     const ClosedForm form = schedule->closed_form();  // counting gives the same, and takes longer
     point.sm_bytes = form.sm_read_bytes + form.sm_write_bytes;
     point.memory_bytes = schedule->peak_memory_bytes();
@@ -104,7 +144,7 @@ class SweepJob final : public SlicedJob<SweepResult> {
       point.refusal = "no description of " + s.gpu;
       return;
     }
-    const auto schedule = schedule_at(side, point.value);
+    const auto schedule = schedule_at(side, *point.settings);
     const AttentionProblem& p = schedule->problem();
     const std::int64_t tiles =
         std::int64_t{num_tiles(p.seqlen_q, schedule->tile().br)} * num_tiles(p.seqlen_k, schedule->tile().bc);
@@ -157,8 +197,11 @@ std::optional<double> measured(const kernels::Measurement& m, SweepShow show) {
 const std::vector<Entry<SweepOver>>& sweep_overs() {
   static const std::vector<Entry<SweepOver>> list = {
       {SweepOver::seqlen, "seqlen", "N", "rows and keys"},         {SweepOver::br, "br", "Br", "rows of a query tile"},
-      {SweepOver::bc, "bc", "Bc", "rows of a key tile"},           {SweepOver::heads, "heads", "heads", "query heads"},
+      {SweepOver::bc, "bc", "Bc", "rows of a key tile"},
+      {SweepOver::smem, "smem", "SMEM", "KiB a CTA may take; the largest tile Br = Bc that fits"},
+      {SweepOver::heads, "heads", "heads", "query heads"},
       {SweepOver::head_dim, "head_dim", "d", "columns of a head"},
+      {SweepOver::density, "density", "density", "percent of the blocks that a block mask keeps"},
   };
   return list;
 }
@@ -181,16 +224,19 @@ std::vector<int> sweep_values(const SweepRequest& request, const std::vector<Rec
       break;
     case SweepOver::br:
     case SweepOver::bc: values = {16, 32, 48, 64, 96, 128, 192, 256}; break;
+    case SweepOver::smem: values = {12, 16, 24, 32, 48, 64, 96, 128, 160, 192, 227}; break;
+    case SweepOver::density: values = {5, 10, 15, 20, 25, 30, 40, 50, 60, 80, 100}; break;
     case SweepOver::heads: values = {1, 2, 4, 8, 16, 32, 64, 128}; break;
     case SweepOver::head_dim: values = {16, 32, 64, 96, 128, 192, 256}; break;
   }
   const Settings& s = request.settings;
-  values.push_back(value_of(request.over, s.problem, s.tile));
+  if (const int now = value_of(request.over, s.problem, s.tile); now > 0) values.push_back(now);
   for (std::size_t side = 0; side < 2; ++side)
     for (const Recording& recording : recordings)
       for (const RecordingRow& row : recording.rows) {
         const int value = value_of(request.over, row.problem, row.tile);
-        if (value > 0 && row_at(request, side, value, recordings) == &row) values.push_back(value);
+        if (value > 0 && row_of(with_value(request.settings, request.over, value, side), side, recordings) == &row)
+          values.push_back(value);
       }
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
@@ -219,11 +265,13 @@ Figure sweep_figure(const SweepResult& result, SweepShow show, const std::vector
     for (const SweepPoint& point : result.sides[side]) {
       if (const auto y = shown(point, show)) {
         line.points.push_back({static_cast<double>(point.value), *y, ""});
-        dots.points.push_back({static_cast<double>(point.value), *y, "predicted"});
+        dots.points.push_back(
+            {static_cast<double>(point.value), *y, "predicted" + (point.note.empty() ? "" : ", " + point.note)});
       } else if (!point.refusal.empty() && figure.note.empty()) {
         figure.note = std::string(over.title) + " = " + grouped(point.value) + ": " + point.refusal;
       }
-      if (const RecordingRow* row = row_at(request, side, point.value, recordings))
+      const RecordingRow* row = point.settings ? row_of(*point.settings, side, recordings) : nullptr;
+      if (row)
         if (const auto y = measured(row->measured, show)) {
           rings.points.push_back({static_cast<double>(point.value), *y, "measured"});
           any_measured = true;
@@ -233,8 +281,8 @@ Figure sweep_figure(const SweepResult& result, SweepShow show, const std::vector
     figure.series.push_back(std::move(dots));
     if (!rings.points.empty()) figure.series.push_back(std::move(rings));
   }
-  const double now = value_of(request.over, request.settings.problem, request.settings.tile);
-  figure.guides.push_back({true, now, "now " + grouped(static_cast<std::int64_t>(now))});
+  if (const double now = value_of(request.over, request.settings.problem, request.settings.tile); now > 0)
+    figure.guides.push_back({true, now, "now " + grouped(static_cast<std::int64_t>(now))});
   if (!any_measured && show != SweepShow::memory && figure.note.empty())
     figure.note = "The recording has no row on this line.";
   return figure;

@@ -15,7 +15,8 @@
 
 namespace flashscope::viz {
 
-enum class SweepOver : std::uint8_t { seqlen, br, bc, heads, head_dim };
+/// `smem`: the largest tile Br = Bc whose CTAs fit into so much shared memory; `density`: kept blocks of a mask.
+enum class SweepOver : std::uint8_t { seqlen, br, bc, smem, heads, head_dim, density };
 enum class SweepShow : std::uint8_t { sm_bytes, hbm_bytes, time, memory };
 const std::vector<Entry<SweepOver>>& sweep_overs();
 const std::vector<Entry<SweepShow>>& sweep_shows();
@@ -36,6 +37,8 @@ struct SweepRequest {
 /// One algorithm at one value of the parameter.
 struct SweepPoint {
   int value = 0;
+  std::optional<Settings> settings;  // with the parameter at this value, once it was counted
+  std::string note;                  // beside the values: the tile, where the value chooses it
   std::string refusal;  // why there is nothing: a tile that does not fit, a run that is too long
   std::optional<std::int64_t> sm_bytes, memory_bytes;
   std::optional<std::int64_t> hbm_bytes;  // read, written and dirty at the end

@@ -90,21 +90,23 @@ std::vector<std::size_t> by_error(const Validation& validation, MeasuredQuantity
   return order;
 }
 
-Figure validation_figure(const Validation& validation, MeasuredQuantity quantity) {
+Figure validation_figure(const Validation& validation, MeasuredQuantity quantity, const RowGroup& set) {
   const auto& what = entry_of(quantities(), quantity);
   Figure figure;
   figure.title = std::string(what.title) + ", predicted against measured";
   const Unit unit = quantity == MeasuredQuantity::time ? Unit::time_us : Unit::bytes;
   figure.x = {std::string("measured ") + what.title, unit, AxisScale::log10, 0, 0};
   figure.y = {std::string("predicted ") + what.title, unit, AxisScale::log10, 0, 0};
-  Series dots{"a row of the recording", Role::right, Series::Form::predicted_dots, {}};
+  Series passes{"three passes", Role::left, Series::Form::predicted_dots, {}};
+  Series tiled{"tiled", Role::right, Series::Form::predicted_dots, {}};
   double lo = 0, hi = 0;
   for (const ValidatedRow& row : validation.rows) {
     const ValidatedValue& value = row.value(quantity);
-    if (!row.refusal.empty() || !value.measured.value || !(*value.measured.value > 0 && value.predicted > 0)) continue;
+    if (!set.holds(row) || !row.refusal.empty() || !value.measured.value || !(*value.measured.value > 0 && value.predicted > 0)) continue;
     const double x = *value.measured.value, y = value.predicted;
     lo = lo == 0 ? std::min(x, y) : std::min({lo, x, y});
     hi = std::max({hi, x, y});
+    Series& dots = row.algorithm.rfind("three_pass", 0) == 0 ? passes : tiled;
     dots.points.push_back({x, y, row.algorithm + ": " + row.described});
   }
   if (hi > 0) {
@@ -113,11 +115,13 @@ Figure validation_figure(const Validation& validation, MeasuredQuantity quantity
     figure.x.lo = figure.y.lo = lo;
     figure.x.hi = figure.y.hi = hi;
     figure.series.push_back(
-        {"equal, and the band of ± 10 %", Role::limit, Series::Form::line, {{lo, lo, ""}, {hi, hi, ""}}});
+        {"", Role::limit, Series::Form::line, {{lo, lo, ""}, {hi, hi, ""}}});
+    figure.note = "The line: predicted as measured; beside it ± 10 %.";
     for (double off : {1.1, 1 / 1.1})
       figure.series.push_back({"", Role::note, Series::Form::line, {{lo, lo * off, ""}, {hi, hi * off, ""}}});
   }
-  figure.series.push_back(std::move(dots));
+  figure.series.push_back(std::move(passes));
+  figure.series.push_back(std::move(tiled));
   return figure;
 }
 

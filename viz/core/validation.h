@@ -22,8 +22,9 @@ struct Validation {
 
 /// Places in validation.rows, largest error of the quantity first; rows whose error does not count at the end.
 std::vector<std::size_t> by_error(const Validation& validation, MeasuredQuantity quantity);
-/// Predicted against measured on equal logarithmic axes; a series an algorithm.
-Figure validation_figure(const Validation& validation, MeasuredQuantity quantity);
+/// Predicted against measured on equal logarithmic axes: the rows of `set`, those of three passes apart from the tiled.
+Figure validation_figure(const Validation& validation, MeasuredQuantity quantity,
+                         const RowGroup& set = row_sets().front());
 
 /// Which recording: the first of this machine.
 struct ValidateRequest {

@@ -66,6 +66,23 @@ std::string times_text(const Comparison& a, const Comparison& b, std::size_t row
   return three_digits(*x.value / *y.value) + " ×";
 }
 
+/// As many lines as it takes, broken between parts.
+std::vector<std::string> in_lines(const Ui& ui, float width, const std::string& text) {
+  static const std::string kBetween = " · ";
+  std::vector<std::string> lines(1);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(kBetween, at), text.size());
+    const std::string part = text.substr(at, end - at);
+    const std::string longer = lines.back() + (lines.back().empty() ? "" : kBetween) + part;
+    if (lines.back().empty() || text_width(ui.fonts.small, longer) <= width)
+      lines.back() = longer;
+    else
+      lines.push_back(part);
+    at = end + kBetween.size();
+  }
+  return lines;
+}
+
 }  // namespace
 
 Request comparison_panel(const Ui& ui, const Rect& area, const Results& results,
@@ -77,8 +94,11 @@ Request comparison_panel(const Ui& ui, const Rect& area, const Results& results,
   float y = area.y + ui.px(8);
   draw_text(ui, list, ui.fonts.bold, x, y, w, c.text, "Predicted and recorded");
   y += ui.px(20);
-  draw_text(ui, list, ui.fonts.small, x, y, w, c.text_dim, describe(results.settings.problem));
-  y += ui.px(21);
+  for (const std::string& line : in_lines(ui, w, describe(results.settings.problem))) {
+    draw_text(ui, list, ui.fonts.small, x, y, w, c.text_dim, line);
+    y += ui.px(17);
+  }
+  y += ui.px(4);
   for (const Comparison& comparison : comparisons) {
     table(ui, list, {x, y, w, ui.px(180)}, comparison);
     y += ui.px(40) + ui.px(18) * static_cast<float>(comparison.rows.size()) + ui.px(3);

@@ -2,6 +2,9 @@
 #include <cmath>
 #include <functional>
 
+#include "sim/engine/engine.h"
+#include "sim/engine/splits.h"
+#include "sim/error.h"
 #include "sim/schedule/algorithms.h"
 #include "viz/core/text.h"
 #include "viz/panels/panels.h"
@@ -24,6 +27,7 @@ void label(const Ui& ui, const char* name, const std::string& range = "") {
 /// Two controls side by side: the first half of the line, then the rest of it.
 void in_two_columns(const Ui& ui, const std::function<void()>& left, const std::function<void()>& right) {
   const ImVec2 at = ImGui::GetCursorPos();
+  float below = at.y;  // of the taller: the right one may be empty
   const float half = (ImGui::GetContentRegionAvail().x - ui.px(8)) / 2;
   for (const auto* column : {&left, &right}) {
     ImGui::SetCursorPos({at.x + (column == &right ? half + ui.px(8) : 0), at.y});
@@ -32,11 +36,22 @@ void in_two_columns(const Ui& ui, const std::function<void()>& left, const std::
     (*column)();
     ImGui::PopItemWidth();
     ImGui::EndGroup();
+    below = std::max(below, ImGui::GetCursorPosY());
   }
+  ImGui::SetCursorPos({at.x, below});
 }
 
-/// A slider over `range`. Dragging moves in multiples of `snap`; a typed value (Ctrl+click) is taken as it is, clamped.
-void number(const Ui& ui, const char* name, int& value, IntRange range, int snap, bool logarithmic, bool half = false) {
+/// Round numbers to drag through: multiples of `snap`, and on a logarithmic slider quarters of a power of two, so that
+/// 16,384 can be met.
+int snapped(int value, int snap, bool logarithmic) {
+  if (logarithmic)
+    while (snap > 1 && snap * 8 <= value) snap *= 2;
+  return value > snap ? (value + snap / 2) / snap * snap : value;
+}
+
+/// A slider over `range`. Dragging goes through round numbers; a typed value (Ctrl+click) is taken as it is, clamped.
+void number(const Ui& ui, const char* name, int& value, IntRange range, int snap, bool logarithmic, bool half = false,
+            const char* format = "%d") {
   if (half) {
     label(ui, name);
   } else {
@@ -47,10 +62,10 @@ void number(const Ui& ui, const char* name, int& value, IntRange range, int snap
   const int before = value;
   const ImGuiSliderFlags flags =
       ImGuiSliderFlags_AlwaysClamp | (logarithmic ? ImGuiSliderFlags_Logarithmic : ImGuiSliderFlags_None);
-  ImGui::SliderInt(id.c_str(), &value, range.lo, range.hi, "%d", flags);
+  ImGui::SliderInt(id.c_str(), &value, range.lo, range.hi, format, flags);
   if (half && ImGui::IsItemHovered()) ImGui::SetTooltip("%s: %d … %d; Ctrl+click to type", name, range.lo, range.hi);
   const bool dragging = ImGui::IsItemActive() && !ImGui::GetIO().WantTextInput;
-  if (dragging && value != before && value > snap) value = (value + snap / 2) / snap * snap;
+  if (dragging && value != before) value = snapped(value, snap, logarithmic);
   value = clamp_to(range, value);
 }
 
@@ -70,6 +85,68 @@ bool choice(const Ui& ui, const char* name, std::string& current, const Names& n
   return changed;
 }
 
+/// Causal, a window of keys around the diagonal, and blocks: what is kept is kept by all three.
+void mask(const Ui& ui, AttentionProblem& p) {
+  ImGui::Checkbox("causal mask", &p.causal);
+  const int keys = std::min(p.seqlen_k, kWindowRange.hi);
+  // A right end under a causal mask is the diagonal, whatever it says.
+  int right = p.causal ? 0 : p.window_right;
+  in_two_columns(
+      ui,
+      [&] {
+        number(ui, "window left", p.window_left, {-1, keys}, 16, false, true, p.window_left < 0 ? "all" : "%d");
+      },
+      [&] { number(ui, "right", right, {-1, keys}, 16, false, true, right < 0 ? "all" : "%d"); });
+  if (!p.causal) p.window_right = right;
+
+  BlockMaskChoice blocks = block_mask_choice(p);
+  const BlockMaskChoice before = blocks;
+  const bool from_file = p.block_mask && blocks.pattern.empty();
+  std::vector<std::string> patterns = {"none"};
+  patterns.insert(patterns.end(), block_mask_patterns().begin(), block_mask_patterns().end());
+  std::string pattern = from_file ? p.block_mask.mask->name : blocks.pattern.empty() ? "none" : blocks.pattern;
+  in_two_columns(
+      ui,
+      [&] {
+        if (choice(ui, "block mask", pattern, patterns, true)) blocks.pattern = pattern == "none" ? "" : pattern;
+      },
+      [&] {
+        if (!blocks.pattern.empty()) number(ui, "density", blocks.percent, kDensityRange, 1, false, true, "%d %%");
+      });
+  if (!blocks.pattern.empty())
+    in_two_columns(
+        ui, [&] { number(ui, "rows of a block", blocks.block, kBlockRange, 16, true, true); },
+        [&] {
+          if (blocks.pattern == "random") number(ui, "seed", blocks.seed, kSeedRange, 1, false, true);
+        });
+  if (blocks != before || (from_file && pattern == "none")) set_block_mask(p, blocks);
+}
+
+/// True for rungs that are built with a K/V ring.
+bool has_ring(const std::string& algorithm, const AttentionProblem& problem) {
+  return algorithm_named(algorithm, problem.pass).default_tile(problem).stages > 1;
+}
+
+/// After another algorithm was chosen: its own tile where it does not come in the one that is set, and as many splits as
+/// run at once.
+void fit_tile(Settings& s, std::size_t side, const std::vector<Machine>& machines) {
+  const std::string& name = s.algorithms[side];
+  const auto machine = std::find_if(machines.begin(), machines.end(), [&](const Machine& m) { return m.name == s.gpu; });
+  try {
+    if (name == "split_kv" && s.tile.splits == 1 && machine != machines.end())
+      s.tile.splits = automatic_splits(s.problem, s.tile, *machine);
+    const auto schedule = make_schedule(name, s.problem, s.tile);
+    if (machine != machines.end())
+      for (const KernelLaunch& launch : schedule->kernels())
+        if (occupancy(launch.resources, *machine).ctas_per_sm < 1)
+          throw Error(ErrorKind::unsupported, launch.name + " does not fit on an SM");
+  } catch (const Error&) {
+    const int splits = s.tile.splits;
+    s.tile = algorithm_named(name, s.problem.pass).default_tile(s.problem);
+    s.tile.splits = splits;
+  }
+}
+
 }  // namespace
 
 void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::vector<Machine>& machines) {
@@ -79,8 +156,8 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
 
   std::vector<std::string> names;
   for (const Algorithm& algorithm : algorithms(p.pass)) names.push_back(algorithm.name);
-  choice(ui, "left algorithm", s.algorithms[0], names);
-  choice(ui, "right algorithm", s.algorithms[1], names);
+  if (choice(ui, "left algorithm", s.algorithms[0], names)) fit_tile(s, 0, machines);
+  if (choice(ui, "right algorithm", s.algorithms[1], names)) fit_tile(s, 1, machines);
   ImGui::Dummy({0, ui.px(2)});
 
   // One length for queries and keys; a problem given with two keeps them until this is moved.
@@ -88,15 +165,12 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
   const int seqlen_before = seqlen;
   number(ui, "seqlen N", seqlen, kSeqlenRange, 64, true);
   if (seqlen != seqlen_before) p.seqlen_q = p.seqlen_k = seqlen;
-  number(ui, "head dim d", p.head_dim, kHeadDimRange, 8, false);
+  in_two_columns(
+      ui, [&] { number(ui, "head dim d", p.head_dim, kHeadDimRange, 8, false, true); },
+      [&] { number(ui, "batch", p.batch, kBatchRange, 1, true, true); });
   in_two_columns(
       ui, [&] { number(ui, "tile rows Br", s.tile.br, kTileRange, 8, false, true); },
       [&] { number(ui, "keys Bc", s.tile.bc, kTileRange, 8, false, true); });
-  // Decode: few rows over a long cache, which is why these two belong together.
-  if (s.algorithms[0] == "split_kv" || s.algorithms[1] == "split_kv")
-    in_two_columns(
-        ui, [&] { number(ui, "splits", s.tile.splits, kSplitsRange, 1, true, true); },
-        [&] { number(ui, "query rows", p.seqlen_q, {1, p.seqlen_k}, 1, true, true); });
   in_two_columns(
       ui,
       [&] {
@@ -108,7 +182,13 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
         number(ui, "KV heads", p.kv_heads, {1, p.heads}, 1, true, true);
         while (p.heads % p.kv_heads != 0) --p.kv_heads;  // the next divisor below
       });
-  number(ui, "batch", p.batch, kBatchRange, 1, true);
+  // Decode: few rows over a long cache, which is why these two belong together.
+  if (s.algorithms[0] == "split_kv" || s.algorithms[1] == "split_kv")
+    in_two_columns(
+        ui, [&] { number(ui, "splits", s.tile.splits, kSplitsRange, 1, true, true); },
+        [&] { number(ui, "query rows", p.seqlen_q, {1, p.seqlen_k}, 1, true, true); });
+  if (has_ring(s.algorithms[0], p) || has_ring(s.algorithms[1], p))
+    number(ui, "stages of the K/V ring", s.tile.stages, kStagesRange, 1, false);
 
   std::string pass = name_of(p.pass), dtype = name_of(p.dtype);
   in_two_columns(
@@ -121,16 +201,22 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
         if (choice(ui, "dtype", dtype, std::vector<std::string>{"fp32", "fp16", "bf16", "fp8"}, true))
           p.dtype = dtype_from_name(dtype);
       });
-  ImGui::Checkbox("causal mask", &p.causal);
+  mask(ui, p);
+
   std::vector<std::string> gpus;
   for (const Machine& machine : machines) gpus.push_back(machine.name);
   choice(ui, "GPU", s.gpu, gpus);
   std::string start = name_of(s.start);
-  if (choice(ui, "L2 at the start", start,
-             std::vector<std::string>{name_of(Start::cold), name_of(Start::warm), name_of(Start::cold_each_kernel)}))
-    s.start = start_from_name(start);
-  ImGui::Dummy({0, ui.px(2)});
-  number(ui, "stage N up to", s.stage_seqlen, kStageSeqlenRange, 64, true);
+  in_two_columns(
+      ui,
+      [&] {
+        if (choice(ui, "L2 at start", start,
+                   std::vector<std::string>{name_of(Start::cold), name_of(Start::warm),
+                                            name_of(Start::cold_each_kernel)},
+                   true))
+          s.start = start_from_name(start);
+      },
+      [&] { number(ui, "stage N up to", s.stage_seqlen, kStageSeqlenRange, 64, true, true); });
 
   s = clamp(s);
   end_panel();

@@ -14,7 +14,7 @@ std::string key_text(const std::string& keys) { return keys.substr(0, keys.find(
 
 void help_panel(const Ui& ui, const Rect& window, AppState& state) {
   if (!state.show_help) return;
-  const float w = std::min(ui.px(1090), window.w), h = std::min(ui.px(470), window.h);
+  const float w = std::min(ui.px(1090), window.w), h = std::min(ui.px(500), window.h);
   ImGui::SetNextWindowPos({window.x + (window.w - w) / 2, window.y + (window.h - h) / 2});
   ImGui::SetNextWindowSize({w, h});
   ImGui::SetNextWindowFocus();

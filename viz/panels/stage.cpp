@@ -15,6 +15,11 @@ namespace {
 
 constexpr float kPixelsPerTbPerS = 6;  // width of a link
 
+/// A tensor's name above its map.
+const char* label_of(Tensor tensor) {
+  return tensor == Tensor::O_split ? "O parts" : tensor == Tensor::LSE_split ? "LSE parts" : name_of(tensor);
+}
+
 /// Where the matrices stand, in HBM and below it in L2.
 struct MapColumn {
   Tensor tensor;
@@ -31,32 +36,38 @@ MapLayout map_layout(const Ui& ui, const StageTrace& trace, const std::vector<Te
                      float height) {
   const TileGrid& scores = trace.score_grid();
   const float gap = ui.px(17), statistic = ui.px(3);
+  // Columns narrower than their names keep a distance at which those do not touch.
+  const auto label_w = [&](Tensor tensor) { return text_width(ui.fonts.small, label_of(tensor)) - gap + ui.px(7); };
   const AttentionProblem& problem = trace.schedule().problem();
   // Elements decide the width, so that d = 64 beside Bc = 64 is as wide as a tile of S.
   const auto tiles_across = [&](Tensor tensor) {
     return is_score_shaped(tensor)
                ? static_cast<float>(scores.across)
-               : std::max(1.0f, static_cast<float>(problem.head_dim) / static_cast<float>(trace.schedule().tile().bc));
+               : std::max(1.0f, static_cast<float>(problem.head_dim) / static_cast<float>(scores.cell_cols()));
   };
   float across = 0, fixed = 0;
   for (Tensor tensor : order) {
     if (is_statistic(tensor))
-      fixed += statistic;
+      fixed += std::max(statistic, label_w(tensor));
     else
       across += tiles_across(tensor);
+    if (!is_statistic(tensor) && !is_score_shaped(tensor)) fixed += std::max(0.0f, label_w(tensor) - statistic);
     fixed += gap;
   }
   const float down = static_cast<float>(std::max(scores.down, scores.across));
   const float cell = std::max(0.01f, std::min({(width - fixed) / across, height / down, ui.px(26)}));
   MapLayout layout;
   layout.height = cell * down;
-  float used = fixed - gap;
-  for (Tensor tensor : order) used += is_statistic(tensor) ? 0 : cell * tiles_across(tensor);
+  float used = -gap;
+  const auto width_of = [&](Tensor tensor) {
+    return is_statistic(tensor) ? statistic : std::max(ui.px(3), cell * tiles_across(tensor));
+  };
+  for (Tensor tensor : order) used += std::max(width_of(tensor), label_w(tensor)) + gap;
   float at = x + std::max(0.0f, (width - used) / 2);
   for (Tensor tensor : order) {
-    const float w = is_statistic(tensor) ? statistic : std::max(ui.px(3), cell * tiles_across(tensor));
-    layout.columns.push_back({tensor, at, w});
-    at += w + gap;
+    const float w = width_of(tensor), place = std::max(w, label_w(tensor));
+    layout.columns.push_back({tensor, at + (place - w) / 2, w});
+    at += place + gap;
   }
   return layout;
 }
@@ -87,7 +98,7 @@ class StageDrawing {
     const float x = m_area.x + pad, w = m_area.w - 2 * pad;
     // Wide SMs hold their tiles in one line.
     const bool roomy = w / static_cast<float>(std::max<std::size_t>(1, m_scene.sms.size())) > px(235);
-    const float link = px(30), sm_height = px(roomy && m_level > 0 ? 122 : 153), counters_height = px(44);
+    const float link = px(30), sm_height = px(roomy && m_level > 0 ? 122 : 158), counters_height = px(44);
     const float header = px(20), letters = px(15), foot = px(6);
     const float maps =
         m_area.bottom() - y - 2 * link - sm_height - counters_height - 2 * (header + foot) - letters - px(8);
@@ -130,15 +141,23 @@ class StageDrawing {
     float x = m_area.x + px(10);
     const float right = m_area.right() - px(10);
     const auto& launches = m_trace.schedule().kernels();
-    const std::string prefix = m_trace.schedule().algorithm() + "_";
+    const auto without = [](std::string text, const std::string& prefix) {
+      return text.rfind(prefix, 0) == 0 ? text.substr(prefix.size()) : text;
+    };
+    std::vector<std::string> names;
+    float needed = 0;
+    for (const KernelLaunch& launch : launches) {
+      std::string name = without(without(launch.name, m_trace.schedule().algorithm() + "_"), "backward_");
+      std::replace(name.begin(), name.end(), '_', ' ');
+      names.push_back(name);
+      needed += text_width(m_ui.fonts.small, "kernel 1 " + name) + px(14);
+    }
+    const std::string word = needed <= right - x ? "kernel " : "";
     for (std::size_t k = 0; k < launches.size(); ++k) {
       const bool running = m_scene.kernel == static_cast<int>(k);
       const bool over = m_scene.t >= m_trace.prediction().kernels[k].end;
-      std::string name = launches[k].name;
-      if (name.rfind(prefix, 0) == 0) name = name.substr(prefix.size());
-      std::replace(name.begin(), name.end(), '_', ' ');
-      name = (launches.size() > 1 ? "kernel " + std::to_string(k + 1) + " " : "one kernel, ") +
-             (launches.size() > 1 ? name : grouped(launches[k].ctas()) + " CTAs");
+      const std::string name = launches.size() > 1 ? word + std::to_string(k + 1) + " " + names[k]
+                                                   : "one kernel, " + grouped(launches[k].ctas()) + " CTAs";
       const float w = text(m_ui.fonts.small, x, y, right - x, running ? m_c.text : m_c.text_dim, name);
       if (running) fill(m_list, {x, y + px(16), w, px(2)}, m_c.accent);
       if (over && !running) fill(m_list, {x, y + px(16), w, px(1)}, m_c.line);
@@ -171,8 +190,8 @@ class StageDrawing {
       const TileMap* map = map_of(column.tensor);
       const bool is_score = is_score_shaped(column.tensor);
       if (map) {
-        text(m_ui.fonts.small, column.x - px(12), m_maps_top - px(16), column.w + px(24), m_c.text,
-             name_of(column.tensor), Align::center);
+        text(m_ui.fonts.small, column.x - px(30), m_maps_top - px(16), column.w + px(60), m_c.text,
+             label_of(column.tensor), Align::center);
         draw_tile_map(m_ui, m_list, {column.x, m_maps_top, column.w, height_of(*map)}, *map, MapView::state,
                       std::string(m_name) + name_of(column.tensor));
         tile_tip({column.x, m_maps_top, column.w, height_of(*map)}, *map);
@@ -195,11 +214,38 @@ class StageDrawing {
     static const char* states[] = {"not used yet", "on its way to an SM",
                                    "used",         "on its way from an SM",
                                    "written",      "never used: the mask leaves nothing of it"};
-    std::string text = std::string(name_of(map.tensor)) + "[" + std::to_string(row) +
-                       (map.across > 1 ? "," + std::to_string(col) : "") +
-                       "]: " + states[static_cast<std::size_t>(cell.state)];
+    const auto tiles = [&](int place) {
+      return std::to_string(place * map.lump) +
+             (map.lump > 1 ? " … " + std::to_string((place + 1) * map.lump - 1) : std::string());
+    };
+    std::string text = std::string(name_of(map.tensor)) + "[" + tiles(row) +
+                       (is_score_shaped(map.tensor) ? ", " + tiles(col) : "") +
+                       "]: " + (map.lump > 1 ? "last " : "") + states[static_cast<std::size_t>(cell.state)];
     if (cell.in_l2) text += cell.dirty ? ", in L2, not yet in HBM" : ", in L2";
-    ImGui::SetTooltip("%s", text.c_str());
+    ImGui::BeginTooltip();
+    ImGui::TextUnformatted(text.c_str());
+    if (std::min(area.w / static_cast<float>(map.across), area.h / static_cast<float>(map.down)) < px(9))
+      magnifier(map, row, col);
+    ImGui::EndTooltip();
+  }
+
+  /// The tiles around one, large: where a map to scale has too few pixels for them.
+  void magnifier(const TileMap& map, int row, int col) {
+    const int across = std::min(map.across, 11), down = std::min(map.down, 11);
+    const int left = std::clamp(col - across / 2, 0, map.across - across);
+    const int top = std::clamp(row - down / 2, 0, map.down - down);
+    TileMap part{map.tensor, down, across, {}, map.lump};
+    for (int r = 0; r < down; ++r)
+      for (int c = 0; c < across; ++c) part.cells.push_back(map.at(top + r, left + c));
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const float cell = px(15);
+    const Rect place = {at.x, at.y, cell * static_cast<float>(across), cell * static_cast<float>(down)};
+    ImDrawList* list = ImGui::GetWindowDrawList();
+    draw_tile_map(m_ui, list, place, part, MapView::state, "magnifier");
+    outline(list,
+            {at.x + cell * static_cast<float>(col - left), at.y + cell * static_cast<float>(row - top), cell, cell},
+            m_c.text, 0, px(2));
+    ImGui::Dummy({place.w, place.h});
   }
 
   float height_of(const TileMap& map) const {
@@ -212,9 +258,12 @@ class StageDrawing {
     const TileMap& visits = m_scene.score_visits;
     const Rect area = {column.x, m_maps_top, column.w, height_of(visits)};
     draw_tile_map(m_ui, m_list, area, visits, MapView::state, std::string(m_name) + "visits", true);
-    const char* where = "S, on chip only";
+    // A backward pass that stores no P computes the scores of the forward pass a second time.
+    const bool again = m_trace.schedule().problem().pass == Pass::backward;
+    const char* where = again ? "S, recomputed" : "S, on chip only";
     const bool roomy = column.w >= text_width(m_ui.fonts.small, where);
-    text(m_ui.fonts.small, column.x, m_maps_top - px(16), std::max(column.w, px(110)), m_c.text_dim, where,
+    const float left = column.x - (roomy ? 0 : px(6));  // its neighbour at the right has a name, too
+    text(m_ui.fonts.small, left, m_maps_top - px(16), std::max(column.w, px(110)), m_c.text_dim, where,
          roomy ? Align::center : Align::left);
     const MapColumn* second = nullptr;  // the next place for scores, empty as well
     for (const MapColumn& other : m_layout.columns)

@@ -169,6 +169,20 @@ float legend(const Ui& ui, ImDrawList* list, float left, float right, float y, c
   return x;
 }
 
+/// The units of an SM that either run spends time on.
+std::vector<Reason> units_of(const Results& results) {
+  std::vector<Reason> units;
+  for (Reason unit : {Reason::smem, Reason::tensor, Reason::fma, Reason::exp})
+    if (std::any_of(results.stage.begin(), results.stage.end(), [&](const auto& stage) {
+          return stage && std::any_of(stage->prediction().kernels.begin(), stage->prediction().kernels.end(),
+                                      [&](const KernelPrediction& kernel) {
+                                        return kernel.reasons[static_cast<std::size_t>(unit)] > 0;
+                                      });
+        }))
+      units.push_back(unit);
+  return units;
+}
+
 /// What the span under the mouse is.
 void span_tip(const StageTrace& trace, const SlotTrack& track, double t) {
   const OpSpan* span = trace.span_at(track, static_cast<Picoseconds>(t));
@@ -244,18 +258,38 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
     const float top = rows.y + static_cast<float>(which) * half;
     const auto& stage = results.stage[which];
     if (!stage) continue;
-    draw_text(ui, list, ui.fonts.small, area.x + ui.px(10), top - ui.px(1), label_w - ui.px(14), c.text,
-              stage->schedule().algorithm());
+    if (state.tall_timeline)
+      draw_text(ui, list, ui.fonts.bold, area.x + ui.px(10), top - ui.px(2), rows.w, c.text,
+                stage->schedule().algorithm() + ": links of the GPU, units and CTAs of SM 0");
+    else
+      draw_text(ui, list, ui.fonts.small, area.x + ui.px(10), top - ui.px(1), label_w - ui.px(14), c.text,
+                stage->schedule().algorithm());
     const LinkUse use = link_use(*stage, window.begin, window.end, static_cast<int>(rows.w));
-    const float link_h = std::max(2.0f, std::floor(half * 0.18f));
-    link_row(ui, list, window, top, link_h, use.hbm, c.of(Reason::hbm));
-    link_row(ui, list, window, top + link_h + 1, link_h, use.l2, c.of(Reason::l2));
+    const std::vector<Reason> units = state.tall_timeline ? units_of(results) : std::vector<Reason>{};
+    const auto num_strips = static_cast<float>(2 + units.size());
+    const float link_h = std::max(2.0f, std::floor(std::min(half * (state.tall_timeline ? 0.55f / num_strips : 0.18f),
+                                                            ui.px(state.tall_timeline ? 24 : 200))));
+    float strips_y = top + (state.tall_timeline ? ui.px(19) : 0);
+    const auto strip = [&](const std::vector<float>& share, Reason unit) {
+      link_row(ui, list, window, strips_y, link_h, share, c.of(unit));
+      if (state.tall_timeline && link_h >= ui.px(12))
+        draw_text(ui, list, ui.fonts.small, rows.x - ui.px(54), strips_y + (link_h - ui.px(16)) / 2, ui.px(48),
+                  c.text_dim, name_of(unit), Align::right);
+      strips_y += link_h + 1;
+    };
+    strip(use.hbm, Reason::hbm);
+    strip(use.l2, Reason::l2);
+    if (!units.empty()) {
+      const UnitUse shares = unit_use(*stage, 0, window.begin, window.end, static_cast<int>(rows.w));
+      for (Reason unit : units) strip(shares[static_cast<std::size_t>(unit)], unit);
+    }
     std::vector<const SlotTrack*> slots;
     for (const SlotTrack& track : stage->tracks())
       if (track.sm == 0) slots.push_back(&track);
-    const float slots_top = top + 2 * link_h + 3;
+    const float slots_top = strips_y + 1;
     const float slot_h =
-        (half - ui.px(4) - 2 * link_h - 3) / static_cast<float>(std::max<std::size_t>(1, slots.size()));
+        std::min((half - ui.px(4) - (slots_top - top)) / static_cast<float>(std::max<std::size_t>(1, slots.size())),
+                 ui.px(44));
     for (std::size_t n = 0; n < slots.size(); ++n) {
       const float y = slots_top + static_cast<float>(n) * slot_h, h = std::max(1.0f, slot_h - 1);
       slot_row(ui, list, window, y, h, *stage, *slots[n]);
@@ -267,7 +301,9 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
     }
     if (!slots.empty())
       draw_text(ui, list, ui.fonts.small, area.x + ui.px(10), top + ui.px(14), label_w - ui.px(14), c.text_dim,
-                half > ui.px(30) ? "HBM, L2, SM 0" : "");
+                state.tall_timeline ? "" : half > ui.px(30) ? "HBM, L2, SM 0" : "");
+    if (state.tall_timeline && !slots.empty())
+      draw_text(ui, list, ui.fonts.small, rows.x - ui.px(54), slots_top, ui.px(48), c.text_dim, "CTAs", Align::right);
     if (recorded_us[which]) {
       const float mx = window.x_of(*recorded_us[which] * 1e6);
       const std::string text = "measured " + time_text(*recorded_us[which]);

@@ -43,9 +43,27 @@ void summary_cells(const Ui& ui, ImDrawList* list, const Rect& row, float label_
               ui.colors->text, cells[n], Align::right);
 }
 
-/// A line a quantity, of all rows; a click chooses which one the plot and the list show. Below, of that quantity: the
-/// hard rows, and those recorded after the model was frozen. Returns the y below.
-float summaries(const Ui& ui, ImDrawList* list, const Rect& area, int& chosen, const Validation& validation) {
+/// Which rows are summed up, drawn and listed: one set at a time. Returns the y below.
+float choose_set(const Ui& ui, const Rect& area, int& chosen, const Validation& validation) {
+  ImGui::PushFont(ui.fonts.small);
+  ImGui::SetCursorScreenPos({area.x, area.y});
+  for (std::size_t n = 0; n < row_sets().size(); ++n) {
+    const RowGroup& set = row_sets()[n];
+    const bool on = static_cast<int>(n) == chosen;
+    if (n > 0) ImGui::SameLine(0, ui.px(5));
+    if (on) ImGui::PushStyleColor(ImGuiCol_Button, with_alpha(ui.colors->text_dim, 0.45));
+    const std::string label = set.label + std::string(": ") + grouped(rows_in(validation.rows, set)) + " rows###" + set.key;
+    if (ImGui::Button(label.c_str())) chosen = static_cast<int>(n);
+    if (on) ImGui::PopStyleColor();
+    if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s: %s", set.title.c_str(), set.meaning);
+  }
+  ImGui::PopFont();
+  return area.y + ui.px(30);
+}
+
+/// A line a quantity; a click chooses which one the plot and the list show. Returns the y below.
+float summaries(const Ui& ui, ImDrawList* list, const Rect& area, int& chosen, const RowGroup& set,
+                const Validation& validation) {
   const Palette& c = *ui.colors;
   float y = area.y;
   const float label_w = ui.px(96), w = (area.w - label_w) / 4;
@@ -68,21 +86,7 @@ float summaries(const Ui& ui, ImDrawList* list, const Rect& area, int& chosen, c
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", entry.what);
     draw_text(ui, list, static_cast<int>(q) == chosen ? ui.fonts.bold : ui.fonts.body, row.x + ui.px(6), y + ui.px(1),
               label_w, c.text, entry.title);
-    summary_cells(ui, list, row, label_w, summary_of(validation.rows, entry.which, row_sets().front()));
-    y += ui.px(21);
-  }
-  fill(list, {area.x, y, area.w, 1}, c.line);
-  y += ui.px(3);
-  const auto which = static_cast<MeasuredQuantity>(chosen);
-  for (const RowGroup& set : row_sets()) {
-    if (&set == &row_sets().front()) continue;
-    const Rect row = {area.x, y, area.w, ui.px(20)};
-    draw_text(ui, list, ui.fonts.small, row.x + ui.px(6), y + ui.px(2), label_w, c.text_dim, set.label);
-    ImGui::SetCursorScreenPos({row.x, row.y});
-    ImGui::InvisibleButton(set.key.c_str(), {row.w, row.h});
-    if (ImGui::IsItemHovered())
-      ImGui::SetTooltip("%s, of %s: %s", set.title.c_str(), entry_of(quantities(), which).title, set.meaning);
-    summary_cells(ui, list, row, label_w, summary_of(validation.rows, which, set));
+    summary_cells(ui, list, row, label_w, summary_of(validation.rows, entry.which, set));
     y += ui.px(21);
   }
   return y + ui.px(4);
@@ -100,11 +104,12 @@ ValidateAnswer validate_panel(const Ui& ui, const Rect& area, AppState& state, c
 
   ImDrawList* list = begin_panel(ui, "validate", {area.x, area.y, left_w, area.h});
   const Rect inner = Rect{area.x, area.y, left_w, area.h}.inset(ui.px(12));
-  float y = summaries(ui, list, inner, state.validate_quantity, validation);
+  float y = choose_set(ui, inner, state.validate_set, validation);
+  const RowGroup& set = row_sets()[static_cast<std::size_t>(state.validate_set)];
+  y = summaries(ui, list, {inner.x, y, inner.w, inner.h}, state.validate_quantity, set, validation);
   const float foot = ui.px(26);
-  const FigureHit hit = draw_figure(ui, list, {inner.x, y + ui.px(6), inner.w, inner.bottom() - foot - y - ui.px(6)},
-                                    validation_figure(validation, quantity));
-  (void)hit;
+  draw_figure(ui, list, {inner.x, y + ui.px(6), inner.w, inner.bottom() - foot - y - ui.px(6)},
+                                    validation_figure(validation, quantity, set));
   if (progress < 1) {
     ImGui::SetCursorScreenPos({inner.x, inner.bottom() - ui.px(20)});
     ImGui::PushFont(ui.fonts.small);
@@ -128,7 +133,7 @@ ValidateAnswer validate_panel(const Ui& ui, const Rect& area, AppState& state, c
             std::string(entry.title) + ", largest error first");
   static const char* heads[] = {"predicted", "measured", "error"};
   for (int n = 0; n < 3; ++n)
-    draw_text(ui, list, ui.fonts.small, x + w - error_w - static_cast<float>(2 - n) * value_w + (n == 2 ? 0 : 0),
+    draw_text(ui, list, ui.fonts.small, x + w - error_w - static_cast<float>(2 - n) * value_w,
               right.y + ui.px(10), n == 2 ? error_w : value_w, c.text_dim, heads[n], Align::right);
   end_panel();
 
@@ -137,6 +142,7 @@ ValidateAnswer validate_panel(const Ui& ui, const Rect& area, AppState& state, c
   const float row_h = ui.px(20);
   for (std::size_t place : by_error(validation, quantity)) {
     const ValidatedRow& row = validation.rows[place];
+    if (!set.holds(row)) continue;
     const ValidatedValue& value = row.values[static_cast<std::size_t>(quantity)];
     ImGui::SetCursorScreenPos({x, y});
     if (ImGui::InvisibleButton(("##row" + std::to_string(row.index)).c_str(), {w, row_h})) answer.chosen = row.index;

@@ -7,6 +7,7 @@ namespace flashscope::viz {
 namespace {
 
 constexpr std::size_t kPointsOfOnePolyline = 4000;
+constexpr std::size_t kCrowd = 60;  // points of a series
 constexpr float kReach = 12;  // units from a point at which the mouse is on it
 
 class FigureDrawing {
@@ -42,7 +43,8 @@ class FigureDrawing {
       if (series.form == Series::Form::line) polyline(series);
     for (const Series& series : m_figure.series)
       if (series.form != Series::Form::line)
-        for (const FigurePoint& point : series.points) mark(series, at(point), 1);
+        for (const FigurePoint& point : series.points)  // a crowd is drawn smaller, to be told apart
+          mark(series, at(point), series.points.size() > kCrowd ? 0.6f : 1);
     m_list->PopClipRect();
     guide_labels();
     return hover();
