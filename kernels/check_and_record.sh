@@ -51,7 +51,7 @@ record() {
   local rc=0 list
   : >"$out/measure.txt"
   : >"$out/measure.err"
-  for list in ${PROBLEMS:-kernels/recordings/problems.json kernels/recordings/drawn.json}; do
+  for list in ${PROBLEMS:-kernels/recordings/problems.json kernels/recordings/family.json kernels/recordings/drawn.json}; do
     build/cuda/bin/flashscope measure --problems "$list" --record "$out/recording.json" >>"$out/measure.txt" 2>>"$out/measure.err" || rc=$?
     tail -3 "$out/measure.err"
   done

@@ -49,25 +49,32 @@ class CudaMemory final : public DeviceMemory {
 };
 
 const void* function_of(const Schedule& schedule, int kernel, bool logged) {
-  if (const Launcher* launcher = launcher_of(schedule)) return launcher->function(schedule, logged);
-  const bool is_backward = schedule.problem().pass == Pass::backward;
-  const KernelFunction rung = is_backward ? backward_of(schedule.algorithm()) : rung_of(schedule.algorithm());
+  if (const Launcher* launcher = launcher_of(schedule, kernel)) return launcher->function(schedule, logged);
+  const bool is_backward = schedule.problem().pass == Pass::backward, is_sparse = schedule.problem().is_sparse();
+  const KernelFunction rung =
+      is_backward ? backward_of(schedule.algorithm(), is_sparse) : rung_of(schedule.algorithm(), is_sparse);
   return rung ? rung(kernel, schedule.problem().dtype, schedule.problem().head_dim, logged) : nullptr;
 }
 
 /// Launches kernel number `kernel` on the default stream, with the observer when there is one.
-void launch(const Schedule& schedule, int kernel, DecodeParams params, const OpLog* log) {
+void launch(const Schedule& schedule, int kernel, WorkspaceParams params, const OpLog* log) {
   const KernelLaunch& shape = schedule.kernels()[static_cast<std::size_t>(kernel)];
   if (shape.ctas() == 0) return;  // a grid of no CTAs is an error to CUDA, and nothing to do for us
   const void* function = function_of(schedule, kernel, log != nullptr);
   if (!function) throw Error(ErrorKind::internal, shape.name + " is not built for this problem");
   const int smem = static_cast<int>(shape.resources.smem_bytes);
   check_cuda(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, smem), shape.name.c_str());
-  if (const Launcher* launcher = launcher_of(schedule)) return launcher->launch(schedule, params, log);
+  const Launcher* launcher = launcher_of(schedule, kernel);
+  if (launcher && launcher->launch) return launcher->launch(schedule, params, log);
   params.ctas_per_head = static_cast<int>(shape.ctas_per_head);
   NoObserver none;
   OpLog observer = log ? *log : OpLog{};
-  void* arguments[] = {&params, log ? static_cast<void*>(&observer) : static_cast<void*>(&none)};
+  SparseParams<KernelParams> forward(params, params.sparse_mask);
+  SparseParams<BackwardParams> backward(params, params.sparse_mask);
+  void* const told = !schedule.problem().is_sparse()                  ? static_cast<void*>(&params)
+                     : schedule.problem().pass == Pass::backward ? static_cast<void*>(&backward)
+                                                                      : static_cast<void*>(&forward);
+  void* arguments[] = {told, log ? static_cast<void*>(&observer) : static_cast<void*>(&none)};
   check_cuda(cudaLaunchKernel(function, dim3(static_cast<unsigned>(shape.ctas())),
                               dim3(static_cast<unsigned>(shape.resources.threads)), arguments,
                               static_cast<std::size_t>(smem), nullptr),
@@ -107,7 +114,10 @@ class CudaDevice final : public Device {
     VerifiedOutputs verified;
     if (options.check) {
       verified = verify_outputs(schedule, inputs, workspace.outputs(), options.seed, [&] {
-        return full_reference_on_gpu(schedule.problem(), workspace.params());
+        FullReference full = full_reference_on_gpu(schedule.problem(), workspace.params());
+        if (algorithm_named(schedule.algorithm(), schedule.problem().pass).quantizes)
+          add_errors_of_quantizing(schedule.problem(), workspace, full);
+        return full;
       });
       require_passed(schedule, "O", verified.o);
       require_passed(schedule, "LSE", verified.lse);
@@ -227,7 +237,7 @@ class CudaDevice final : public Device {
   }
 
   /// Runs one kernel and waits for it, so that whatever goes wrong is this kernel's fault and nobody else's.
-  void run_kernel(const Schedule& schedule, int kernel, const DecodeParams& params, const OpLog* log) {
+  void run_kernel(const Schedule& schedule, int kernel, const WorkspaceParams& params, const OpLog* log) {
     launch(schedule, kernel, params, log);
     const cudaError_t code = cudaDeviceSynchronize();
     if (code == cudaSuccess) return;
@@ -236,13 +246,27 @@ class CudaDevice final : public Device {
     throw Error(ErrorKind::internal, "kernel " + m_lost + "; the GPU session is lost: start the program again");
   }
 
-  void run_kernels(const Schedule& schedule, const DecodeParams& params, const OpLog* log) {
+  void run_kernels(const Schedule& schedule, const WorkspaceParams& params, const OpLog* log) {
     for (int k = 0; k < num_kernels(schedule); ++k) run_kernel(schedule, k, params, log);
   }
 
   /// O and LSE, which a backward pass reads, as the forward pass of the same algorithm leaves them.
-  void run_forward_before(const Schedule& schedule, const DecodeParams& params) {
+  void run_forward_before(const Schedule& schedule, const WorkspaceParams& params) {
     if (schedule.problem().pass == Pass::backward) run_kernels(*forward_before(schedule), params, nullptr);
+  }
+
+  /// Of plain attention as precise as a rung that quantises: every row, in float64, on the numbers that it multiplies.
+  void add_errors_of_quantizing(const AttentionProblem& problem, const Workspace& workspace, FullReference& full) {
+    full.quantized = workspace.quantized();
+    const AttentionProblem p = quantized_problem(problem);
+    const Workspace multiplied(*make_schedule("flash_v2", p), full.quantized, *m_memory);  // for its tensors alone
+    const AttentionOutputs wide = plain_on_gpu(p, multiplied.params(), Precision::float64);
+    Array o(wide.o.heads, wide.o.rows, problem.head_dim);
+    for (std::size_t n = 0, row = 0; n < o.values.size(); n += static_cast<std::size_t>(o.cols), ++row)
+      std::copy_n(wide.o.values.begin() + static_cast<std::ptrdiff_t>(row) * wide.o.cols, o.cols,
+                  o.values.begin() + static_cast<std::ptrdiff_t>(n));
+    full.plain_o = std::max(full.plain_o, largest_error(o, full.outputs.o));
+    full.plain_lse = std::max(full.plain_lse, largest_error(wide.lse, full.outputs.lse));
   }
 
   static void require_passed(const Schedule& schedule, const char* name, const Verification& v) {

@@ -17,8 +17,7 @@
 namespace flashscope::kernels {
 namespace {
 
-/// D of one query tile, a row a thread. It is added up in the order of dP's contraction: where a row sees a single key,
-/// O is its V, and dP - D is 0 to the last bit, as it should be.
+/// D of one query tile, a row a thread.
 template <class T, int kWidth, class Observer>
 __global__ void __maxnreg__(bound<Observer>(kRowDotRegisters)) flash_v2_backward_row_dot(BackwardParams p, Observer log) {
   using Tile = BackwardTile<kWidth>;
@@ -37,18 +36,7 @@ __global__ void __maxnreg__(bound<Observer>(kRowDotRegisters)) flash_v2_backward
   zero_rest<Tile::kBlockM, kWidth>(smem_o, size_of(rows), p.head_dim);
   zero_rest<Tile::kBlockM, kWidth>(smem_do, size_of(rows), p.head_dim);
   __syncthreads();
-  if (const int row = threadIdx.x; row < size_of(rows)) {
-    float sum = 0;
-    for (int c = 0; c < depth; c += 4) {
-      const float4 x = *reinterpret_cast<const float4*>(&smem_do[row * Tile::kPitch + c]);
-      const float4 y = *reinterpret_cast<const float4*>(&smem_o[row * Tile::kPitch + c]);
-      sum = fmaf(x.x, y.x, sum);
-      sum = fmaf(x.y, y.y, sum);
-      sum = fmaf(x.z, y.z, sum);
-      sum = fmaf(x.w, y.w, sum);
-    }
-    smem_d[row] = sum;
-  }
+  if (const int row = threadIdx.x; row < size_of(rows)) smem_d[row] = row_dot<Tile::kPitch>(smem_do, smem_o, row, depth);
   log.compute(Op::row_dot, at.head, rows, at.dims(), 0, Tensor::O);
   __syncthreads();
   store_tile(smem_d, 1, at.d(rows), log);

@@ -26,6 +26,54 @@ __device__ __forceinline__ void stage_scores_transposed(float* smem, int pitch, 
     for (int c = 0; c < kCols; ++c) smem[key_of(c) * pitch + row_of(r)] = acc[r][c];
 }
 
+/// One element of D = rowsum(dO ∘ O). It is added up in the order of dP's contraction: where a row sees a single key, O is
+/// its V, and dP - D is 0 to the last bit, as it should be.
+template <int kPitch>
+__device__ __forceinline__ float row_dot(const float* smem_do, const float* smem_o, int row, int depth) {
+  float sum = 0;
+  for (int c = 0; c < depth; c += 4) {
+    const float4 x = *reinterpret_cast<const float4*>(&smem_do[row * kPitch + c]);
+    const float4 y = *reinterpret_cast<const float4*>(&smem_o[row * kPitch + c]);
+    sum = fmaf(x.x, y.x, sum);
+    sum = fmaf(x.y, y.y, sum);
+    sum = fmaf(x.z, y.z, sum);
+    sum = fmaf(x.w, y.w, sum);
+  }
+  return sum;
+}
+
+/// acc += Aᵀ B: what adds up over queries, where P or dS lies with queries as rows. The contraction runs down the columns
+/// of both, so a thread reads its columns of A one by one.
+template <int kDepth, int kRows, int kCols>
+__device__ __forceinline__ void add_product_down(float (&acc)[kRows][kCols], const float* a, int a_pitch, const float* b,
+                                                 int b_pitch) {
+  constexpr int kVec = kCols < 4 ? kCols : 4;
+  a += thread_row();
+  b += thread_col() * kVec;
+#pragma unroll 2
+  for (int k = 0; k < kDepth; ++k, a += a_pitch, b += b_pitch) {
+    float y[kCols];
+#pragma unroll
+    for (int c = 0; c < kCols; c += kVec) {
+      const float* const at = &b[c * kFmaThreadCols];
+      if constexpr (kVec == 4) {
+        const float4 four = *reinterpret_cast<const float4*>(at);
+        y[c] = four.x, y[c + 1] = four.y, y[c + 2] = four.z, y[c + 3] = four.w;
+      } else {
+        static_assert(kVec == 2);
+        const float2 two = *reinterpret_cast<const float2*>(at);
+        y[c] = two.x, y[c + 1] = two.y;
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const float weight = a[r * kFmaThreadRows];
+#pragma unroll
+      for (int c = 0; c < kCols; ++c) acc[r][c] = fmaf(weight, y[c], acc[r][c]);
+    }
+  }
+}
+
 /// A row past the end gets LSE = +inf: all its P are 0, and what is added up over queries does not see it.
 template <int kBlockM>
 __device__ __forceinline__ void blank_rest(float* smem_lse, float* smem_d, int rows) {

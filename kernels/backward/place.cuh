@@ -23,6 +23,8 @@ struct BackwardPlace : CtaPlace<T> {
   __device__ GlobalTile<T> d_q(Range rows) const { return by_query(Tensor::dQ, p.d_q, rows); }
   __device__ GlobalTile<T> d_k(Range keys) const { return by_key(Tensor::dK, p.d_k, keys); }
   __device__ GlobalTile<T> d_v(Range keys) const { return by_key(Tensor::dV, p.d_v, keys); }
+  __device__ GlobalTile<T> d_p(Range rows, Range keys) const { return this->square(Tensor::dP, p.d_p, rows, keys); }
+  __device__ GlobalTile<T> d_s(Range rows, Range keys) const { return this->square(Tensor::dS, p.d_s, rows, keys); }
   __device__ GlobalTile<float> d(Range rows) const { return this->statistic(Tensor::D, p.d, rows); }
 
  private:

@@ -94,4 +94,12 @@ std::vector<double> decode(DType dtype, const unsigned char* bytes, std::size_t 
   return values;
 }
 
+double value_of_e4m3(unsigned char bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  const double magnitude = (bits & 0x7f) == 0x7f ? std::numeric_limits<double>::quiet_NaN()
+                           : exponent == 0       ? std::ldexp(mantissa, -9)
+                                                 : std::ldexp(8 + mantissa, exponent - 10);
+  return bits & 0x80 ? -magnitude : magnitude;
+}
+
 }  // namespace flashscope::kernels

@@ -10,5 +10,7 @@ namespace flashscope::kernels {
 std::vector<unsigned char> encode(DType dtype, const std::vector<double>& values);
 /// The exact values of `count` stored elements.
 std::vector<double> decode(DType dtype, const unsigned char* bytes, std::size_t count);
+/// The value of a byte of e4m3.
+double value_of_e4m3(unsigned char bits);
 
 }  // namespace flashscope::kernels

@@ -212,14 +212,15 @@ __device__ __forceinline__ void wait_for_copies() {
 /// Starts the copy of a tile into a swizzled one of kRows × kCols in shared memory, each byte once, in the order of
 /// load_tile(). Rows that are no multiple of 16 bytes go element by element through registers, and have arrived when this
 /// returns. Full width is the fast case: a thread's chunks lie a fixed distance apart, known to the compiler where rows
-/// follow each other (kWholeRows: Q, K, V).
-template <int kRows, int kCols, bool kWholeRows = true, class T, class Observer>
+/// follow each other (kWholeRows: Q, K, V). kFewRegisters: full height too, or the slow case.
+template <int kRows, int kCols, bool kWholeRows = true, bool kFewRegisters = false, class T, class Observer>
 __device__ __forceinline__ void start_load(T* smem, const GlobalTile<T>& t, Observer& observer) {
   using S = Swizzle<kCols>;
   observer.load(t);
   const T* const source = t.base + t.first();
   const int rows = t.num_rows();
-  if (t.num_cols() == kCols && (kWholeRows || t.row_elements % kChunk == 0)) {
+  const int thread = kFewRegisters ? opaque(threadIdx.x) : threadIdx.x;
+  if ((!kFewRegisters || rows == kRows) && t.num_cols() == kCols && (kWholeRows || t.row_elements % kChunk == 0)) {
     constexpr int kRowsAtOnce = kMmaThreads / S::kChunks;  // of a CTA with kMmaThreads threads
     static_assert(kRows % kRowsAtOnce == 0);
     const int row = threadIdx.x / S::kChunks, c = threadIdx.x % S::kChunks;
@@ -227,14 +228,14 @@ __device__ __forceinline__ void start_load(T* smem, const GlobalTile<T>& t, Obse
     const T* from = source + row * pitch + c * kChunk;
 #pragma unroll
     for (int n = 0; n < kRows; n += kRowsAtOnce, from += kRowsAtOnce * pitch)
-      if (rows == kRows || row + n < rows) copy_async(smem + S::chunk(row + n, c), from);
+      if (kFewRegisters || rows == kRows || row + n < rows) copy_async(smem + S::chunk(row + n, c), from);
   } else if (copies_vectors(t)) {
 #pragma unroll 1
-    for (TileCursor at(threadIdx.x * kChunk, blockDim.x * kChunk, t.num_cols()); at.row < rows; at.advance())
+    for (TileCursor at(thread * kChunk, blockDim.x * kChunk, t.num_cols()); at.row < rows; at.advance())
       copy_async(smem + S::chunk(at.row, at.col / kChunk), source + (at.row * t.row_elements + at.col));
   } else {
 #pragma unroll 1
-    for (TileCursor at(threadIdx.x, blockDim.x, t.num_cols()); at.row < rows; at.advance())
+    for (TileCursor at(thread, blockDim.x, t.num_cols()); at.row < rows; at.advance())
       smem[S::element(at.row, at.col)] = load_cg<T, 1>(source + (at.row * t.row_elements + at.col)).values[0];
   }
 }

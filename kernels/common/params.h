@@ -1,10 +1,11 @@
 // What a kernel is told: where the tensors lie and the problem's sizes. Plain data, passed by value.
 #pragma once
-#include "sim/schedule/walk.h"
+#include "sim/schedule/sparse_mask.h"
 
 namespace flashscope::kernels {
 
 struct KernelParams {
+  static constexpr bool kIsSparse = false;
   const void* q = nullptr;  // (batch · heads, seqlen_q, head_dim)
   const void* k = nullptr;  // (batch · kv_heads, seqlen_k, head_dim)
   const void* v = nullptr;  // like k
@@ -31,13 +32,36 @@ struct BackwardParams : KernelParams {
   void* d_k = nullptr;        // like k
   void* d_v = nullptr;        // like k
   float* d = nullptr;         // like lse
+  void* d_p = nullptr;        // like s, three-pass rungs
+  void* d_s = nullptr;        // like s, three-pass rungs
 };
 
-/// And those of split_kv: all that a workspace has.
+/// And those of split_kv.
 struct DecodeParams : BackwardParams {
   float* o_split = nullptr;    // (batch · heads, splits, seqlen_q, head_dim)
   float* lse_split = nullptr;  // (batch · heads, splits, seqlen_q)
   int splits = 1;
+};
+
+/// And those of flash_v3_fp8: now all that a workspace has, for whichever kernel. Shapes: Tensor in sim/schedule/op.h.
+struct WorkspaceParams : DecodeParams {
+  unsigned char* q_fp8 = nullptr;
+  unsigned char* k_fp8 = nullptr;
+  unsigned char* v_fp8 = nullptr;
+  float* q_scale = nullptr;
+  float* k_scale = nullptr;
+  float* v_scale = nullptr;
+  SparseMask sparse_mask;  // its arrays lie on the GPU
+};
+
+/// What an instance for packed sequences and block masks is told: the parameters of the rung, and in the place of their
+/// band the whole mask. (An instance of its own, because the others would pay for it in registers.)
+template <class Params>
+struct SparseParams : Params {
+  static constexpr bool kIsSparse = true;
+  SparseMask mask;
+
+  SparseParams(const Params& params, const SparseMask& sparse) : Params(params), mask(sparse) {}
 };
 
 }  // namespace flashscope::kernels

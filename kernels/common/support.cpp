@@ -1,5 +1,6 @@
 #include "kernels/common/support.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "sim/schedule/algorithms.h"
@@ -18,6 +19,11 @@ std::string names_of_rungs(Pass pass) {
   return names;
 }
 
+/// Rungs with instances for packed sequences and block masks (forward/rungs.h, backward/rungs.h).
+bool takes_sparse_masks(const std::string& algorithm, Pass pass) {
+  return algorithm == "three_pass" || (pass == Pass::forward && algorithm == "flash_v2");
+}
+
 /// 90 → "9.0"
 std::string decimal(int capability) { return std::to_string(capability / 10) + "." + std::to_string(capability % 10); }
 
@@ -30,7 +36,8 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
   const std::string name = schedule.algorithm();
   if (algorithm_named(name, p.pass).rung.empty())
     return name + ": no kernel is built for the " + name_of(p.pass) + " pass; those of " + names_of_rungs(p.pass) + " are";
-  const MatrixUnit unit = schedule.kernels().front().matrix_unit;
+  MatrixUnit unit = MatrixUnit::fma;  // the one that asks most of the GPU
+  for (const KernelLaunch& kernel : schedule.kernels()) unit = std::max(unit, kernel.matrix_unit);
   if (p.dtype != DType::fp16 && p.dtype != DType::bf16 && (p.dtype != DType::fp32 || on_tensor_cores(unit)))
     return name + ": no kernel is built for " + name_of(p.dtype) + "; " + (on_tensor_cores(unit) ? "" : "fp32, ") +
            "fp16, bf16 are";
@@ -41,8 +48,14 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
   const int multiple = kTmaRowBytes / element_bytes(p.dtype);
   if (unit == MatrixUnit::wgmma && p.head_dim % multiple != 0)
     return name + ": head_dim " + std::to_string(p.head_dim) + " is no multiple of " + std::to_string(multiple) +
-           ", which TMA needs: rows of whole 16 bytes; multiples up to " + std::to_string(kFmaMaxHeadDim) + " run";
-  if (p.is_sparse()) return name + ": no kernel takes packed sequences or a block mask yet; causal and window run";
+           ": rows of whole 16 bytes are copied; multiples up to " + std::to_string(kFmaMaxHeadDim) + " run";
+  if (p.is_sparse() && !takes_sparse_masks(name, p.pass)) {
+    std::string those;
+    for (const Algorithm& algorithm : algorithms(p.pass))
+      if (takes_sparse_masks(algorithm.name, p.pass)) those += (those.empty() ? "" : ", ") + algorithm.name;
+    return name + ": its kernel takes causal and window, no packed sequences and no block mask; those of " + those +
+           " take them";
+  }
   if (p.dense_mask) return name + ": no kernel takes a mask of any form; causal and window run";
   const TileShape built = algorithm_named(name, p.pass).default_tile(p);
   if (schedule.tile().br != built.br || schedule.tile().bc != built.bc || schedule.tile().stages != built.stages)

@@ -308,6 +308,31 @@ __device__ __forceinline__ void scale_and_mask(float (&acc_s)[kRows][kCols], flo
   }
 }
 
+/// The same for packed sequences and blocks, where what a row sees takes longer to find out: each lane does it for one of
+/// the warp's rows, and shuffles hand the bits around.
+template <int kRows, int kCols>
+__device__ __forceinline__ void scale_and_mask(float (&acc_s)[kRows][kCols], float softmax_scale, const SparseMask& mask,
+                                               int first_row, int first_key, bool any_masked) {
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+#pragma unroll
+    for (int c = 0; c < kCols; ++c) acc_s[r][c] *= softmax_scale;
+  if (!any_masked) return;
+  constexpr int kThreadRows = kWarpSize / kFmaThreadCols;  // of the warp's threads: one below the other
+  static_assert(kRows * kThreadRows <= kWarpSize && kCols * kFmaThreadCols <= 64);
+  const int lane = threadIdx.x % kWarpSize, row = lane % kThreadRows + lane / kThreadRows * kFmaThreadRows;
+  const std::uint64_t bits =
+      kept_bits(mask, first_row + static_cast<int>(threadIdx.x) / kWarpSize * kThreadRows + row,
+                {first_key, first_key + kCols * kFmaThreadCols});
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const std::uint64_t of_row = __shfl_sync(~0u, bits, r * kThreadRows + lane / kFmaThreadCols);
+#pragma unroll
+    for (int c = 0; c < kCols; ++c)
+      if ((of_row >> key_of(c) & 1) == 0) acc_s[r][c] = -INFINITY;
+  }
+}
+
 /// Over the sixteen lanes that share a row.
 __device__ __forceinline__ float row_maximum(float x) {
 #pragma unroll

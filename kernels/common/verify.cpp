@@ -6,6 +6,7 @@
 #include <set>
 
 #include "kernels/common/in_parts.h"
+#include "sim/compute/quantize.h"
 #include "sim/compute/rounding.h"
 #include "sim/compute/tolerance.h"
 #include "sim/error.h"
@@ -71,6 +72,9 @@ struct Part {
     problem.softmax_scale = whole.scale();
     problem.causal = false;
     problem.window_left = problem.window_right = -1;
+    problem.block_mask = {};
+    problem.cu_seqlens_q.clear();
+    problem.cu_seqlens_k.clear();
     std::vector<int> kv_heads, keys;
     for (int head : heads)
       kv_heads.push_back(head / whole.heads * whole.kv_heads +
@@ -78,12 +82,14 @@ struct Part {
     for (int key = 0; key < whole.seqlen_k; ++key) keys.push_back(key);
     inputs = {rows_of(from.q, heads, rows), rows_of(from.k, kv_heads, keys), rows_of(from.v, kv_heads, keys), {}};
     if (whole.pass == Pass::backward) inputs.d_out = rows_of(from.d_out, heads, rows);
-    if (whole.mask().left < 0 && whole.mask().right < 0) return;
+    const SparseMask mask = whole.mask();
+    if (mask.is_band() && mask.left < 0 && mask.right < 0) return;
     problem.dense_mask = true;
     inputs.keep = Array(1, problem.seqlen_q, problem.seqlen_k);
     for (int n = 0; n < problem.seqlen_q; ++n) {
-      const Range kept = kept_keys(whole.mask(), rows[static_cast<std::size_t>(n)]);
-      for (int key = kept.begin; key < kept.end; ++key) inputs.keep.at(0, n, key) = 1;
+      const int row = rows[static_cast<std::size_t>(n)];
+      const Range seen = kept_keys(mask, row);
+      for (int key = seen.begin; key < seen.end; ++key) inputs.keep.at(0, n, key) = is_kept(mask, row, key);
     }
   }
 };
@@ -110,10 +116,9 @@ Yardstick yardstick_of(const Schedule& schedule, const AttentionProblem& problem
   forward.pass = Pass::forward;
   const TileShape tile =
       schedule.problem().pass == Pass::forward ? schedule.tile() : forward_before(schedule)->tile();
-  // flash_v1 rounds O to the storage dtype once per key tile: it is held to its own schedule, executed here.
   return {reference_attention(problem, inputs),
-          schedule.algorithm() == "flash_v1" ? compute(*make_schedule("flash_v1", forward, tile), inputs)
-                                             : same_precision_attention(forward, inputs)};
+          is_held_to_itself(schedule) ? compute(*make_schedule(schedule.algorithm(), forward, tile), inputs)
+                                      : same_precision_attention(forward, inputs)};
 }
 
 /// Two float64 references of the same rows may differ by the order of their additions only.
@@ -158,6 +163,73 @@ void require_same_key_gradients(const AttentionProblem& p, const AttentionInputs
   require_same("dV", rows_of(full.d_v, kv_heads, keys), d_v);
 }
 
+double mean_distance(const Array& a, const Array& b) {
+  double sum = 0;
+  for (std::size_t n = 0; n < a.values.size(); ++n) sum += std::fabs(a.values[n] - b.values[n]);
+  return sum / static_cast<double>(std::max<std::size_t>(1, a.values.size()));
+}
+
+/// O of a rung that quantises, beside its schedule executed: roundings of P that fall the other way, and what the tensor
+/// cores cut off as they add products of bytes (they keep some 14 bits, which shows over thousands of keys), are less than
+/// what rounding Q, K and V did. Other roundings than the schedule's, or none, put O as far from it as from the reference.
+void require_near_schedule(const Array& output, const Array& executed, const Array& reference, DType dtype) {
+  const double to_schedule = mean_distance(output, executed), to_reference = mean_distance(output, reference);
+  double ulp = 0;  // mean
+  for (double x : executed.values) ulp += ulp_of(dtype, x) / static_cast<double>(executed.values.size());
+  if (to_schedule <= to_reference / 2 + ulp) return;
+  throw Error(ErrorKind::verify, "O lies " + std::to_string(to_schedule) + " from its schedule, executed, and " +
+                                     std::to_string(to_reference) +
+                                     " from the reference (means of the compared rows): more than half; nothing was timed");
+}
+
+/// One tile of Q, K or V as the schedule has it quantised, times its scale; `rotates`: Q and K. In float32, as in the
+/// kernel.
+Array quantized_tile(const Array& from, int head, Range rows, int width, bool rotates) {
+  const auto size = static_cast<std::size_t>(width);
+  std::vector<float> values(static_cast<std::size_t>(rows.end - rows.begin) * size);
+  const auto row = [&](int n) { return values.data() + static_cast<std::size_t>(n - rows.begin) * size; };
+  for (int n = rows.begin; n < rows.end; ++n) {
+    for (int d = 0; d < from.cols; ++d) row(n)[d] = static_cast<float>(from.at(head, n, d));
+    if (rotates) rotate_row(row(n), width);
+  }
+  const double scale = divide_by_scale<float>(rows, width, row);
+  Array tile(1, rows.end - rows.begin, width);
+  for (std::size_t n = 0; n < values.size(); ++n) tile.values[n] = scale * round_to(DType::fp8, values[n]);
+  return tile;
+}
+
+/// Tile `tile` of `found` holds exactly what the schedule makes of `from`.
+void require_quantized(const char* name, const Array& found, const Array& from, int head, int tile, int tile_rows,
+                       bool rotates) {
+  const Range rows = {tile * tile_rows, std::min(from.rows, (tile + 1) * tile_rows)};
+  const Array right = quantized_tile(from, head, rows, found.cols, rotates);
+  for (int n = rows.begin; n < rows.end; ++n)
+    for (int d = 0; d < found.cols; ++d)
+      if (found.at(head, n, d) != right.at(0, n - rows.begin, d))
+        throw Error(ErrorKind::verify, std::string(name) + " is quantised to " + std::to_string(found.at(head, n, d)) +
+                                           " at head " + std::to_string(head) + ", row " + std::to_string(n) +
+                                           ", column " + std::to_string(d) + "; its schedule gives " +
+                                           std::to_string(right.at(0, n - rows.begin, d)) + "; nothing was timed");
+}
+
+/// Of sampled query heads: the query tiles that have sampled rows, and every key tile.
+void require_quantized_by_schedule(const Schedule& schedule, const AttentionInputs& inputs, const AttentionInputs& found,
+                                   const std::vector<int>& heads, const std::vector<int>& rows) {
+  const AttentionProblem& p = schedule.problem();
+  const TileShape tile = schedule.tile();
+  std::set<int> query_tiles, kv_heads;
+  for (int row : rows) query_tiles.insert(row / tile.br);
+  for (int head : heads) {
+    for (int i : query_tiles) require_quantized("Q", found.q, inputs.q, head, i, tile.br, true);
+    kv_heads.insert(head / p.heads * p.kv_heads + kv_head_of(head % p.heads, p.heads, p.kv_heads));
+  }
+  for (int head : kv_heads)
+    for (int j = 0; j < num_tiles(p.seqlen_k, tile.bc); ++j) {
+      require_quantized("K", found.k, inputs.k, head, j, tile.bc, true);
+      require_quantized("V", found.v, inputs.v, head, j, tile.bc, false);
+    }
+}
+
 void report_gradients(VerifiedOutputs& verified, const OfGradients<flashscope::Verification>& gradients) {
   verified.d_q = as_reported(gradients.d_q);
   verified.d_k = as_reported(gradients.d_k);
@@ -173,16 +245,31 @@ AttentionInputs seeded_inputs(const AttentionProblem& problem, std::uint32_t see
   return inputs;
 }
 
+bool is_held_to_itself(const Schedule& schedule) {
+  return schedule.algorithm() == "flash_v1" || algorithm_named(schedule.algorithm(), schedule.problem().pass).quantizes;
+}
+
+AttentionProblem quantized_problem(const AttentionProblem& problem) {
+  AttentionProblem p = problem;
+  p.dtype = DType::fp32;
+  p.head_dim = hopper_width(problem.head_dim);
+  p.softmax_scale = problem.scale() / p.head_dim;
+  return p;
+}
+
 VerifiedOutputs verify_outputs(const Schedule& schedule, const AttentionInputs& inputs, const AttentionOutputs& outputs,
                                std::uint32_t seed, const std::function<FullReference()>& full_reference) {
   const AttentionProblem& p = schedule.problem();
   const bool is_backward = p.pass == Pass::backward;
   const std::int64_t row_work = std::int64_t{std::max(1, p.seqlen_k)} * p.head_dim;
+  const bool quantizes = algorithm_named(schedule.algorithm(), p.pass).quantizes;
   VerifiedOutputs verified;
   if (row_work * p.seqlen_q * p.num_heads() <= kFullWork) {
     const Yardstick y = yardstick_of(schedule, p, inputs);
     verified.o = as_reported(flashscope::compare(outputs.o, y.reference.o, y.same_precision.o, p.dtype));
     verified.lse = as_reported(flashscope::compare(outputs.lse, y.reference.lse, y.same_precision.lse, DType::fp32));
+    if (quantizes && verified.o.passed)
+      require_near_schedule(outputs.o, y.same_precision.o, y.reference.o, p.dtype);
     if (is_backward)
       report_gradients(verified, compare_gradients(schedule, outputs, y.reference,
                                                    largest_errors(same_precision_attention(p, inputs), y.reference),
@@ -203,6 +290,11 @@ VerifiedOutputs verify_outputs(const Schedule& schedule, const AttentionInputs& 
   verified.lse = as_reported(flashscope::compare(
       outputs.lse, reference.lse, std::max(full.plain_lse, largest_error(y.same_precision.lse, y.reference.lse)),
       DType::fp32));
+  if (quantizes) {
+    require_quantized_by_schedule(schedule, inputs, full.quantized, part.heads, part.rows);
+    if (verified.o.passed)
+      require_near_schedule(rows_of(outputs.o, part.heads, part.rows), y.same_precision.o, y.reference.o, p.dtype);
+  }
   if (!is_backward) return verified;
   require_same("dQ", rows_of(reference.d_q, part.heads, part.rows), y.reference.d_q);
   const std::int64_t key_work = std::int64_t{std::max(1, p.seqlen_q)} * (p.heads / p.kv_heads) * p.head_dim;

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "kernels/common/encode.h"
+#include "kernels/common/in_parts.h"
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
+#include "sim/schedule/fp8_rung.h"
 
 namespace flashscope::kernels {
 namespace {
@@ -95,7 +97,7 @@ Workspace::Buffer& Workspace::Buffer::operator=(Buffer&& other) noexcept {
 std::int64_t Workspace::Buffer::padded_bytes() const { return 2 * guard + round_up(bytes); }
 
 Workspace::Workspace(const Schedule& schedule, const AttentionInputs& inputs, DeviceMemory& memory)
-    : m_memory(memory), m_problem(schedule.problem()), m_tensors(tensors_of(schedule)) {
+    : m_memory(memory), m_problem(schedule.problem()), m_tile(schedule.tile()), m_tensors(tensors_of(schedule)) {
   check_shape("q", inputs.q, shape_of(Tensor::Q, m_problem));
   check_shape("k", inputs.k, shape_of(Tensor::K, m_problem));
   check_shape("v", inputs.v, shape_of(Tensor::V, m_problem));
@@ -129,15 +131,43 @@ Workspace::Workspace(const Schedule& schedule, const AttentionInputs& inputs, De
   m_params.d_k = address(Tensor::dK);
   m_params.d_v = address(Tensor::dV);
   m_params.d = static_cast<float*>(address(Tensor::D));
+  m_params.d_p = address(Tensor::dP);
+  m_params.d_s = address(Tensor::dS);
   m_params.o_split = static_cast<float*>(address(Tensor::O_split));
   m_params.lse_split = static_cast<float*>(address(Tensor::LSE_split));
+  m_params.q_fp8 = static_cast<unsigned char*>(address(Tensor::Q_fp8));
+  m_params.k_fp8 = static_cast<unsigned char*>(address(Tensor::K_fp8));
+  m_params.v_fp8 = static_cast<unsigned char*>(address(Tensor::V_fp8));
+  m_params.q_scale = static_cast<float*>(address(Tensor::Q_scale));
+  m_params.k_scale = static_cast<float*>(address(Tensor::K_scale));
+  m_params.v_scale = static_cast<float*>(address(Tensor::V_scale));
   m_params.splits = schedule.tile().splits;
   m_params.mask = m_problem.mask();
+  m_params.sparse_mask = sparse_mask_on_gpu();
   m_params.heads = m_problem.heads;
   m_params.kv_heads = m_problem.kv_heads;
   m_params.head_dim = m_problem.head_dim;
   m_params.score_elements = shape_of(Tensor::S, m_problem).row_elements;
   m_params.softmax_scale = static_cast<float>(m_problem.scale());
+}
+
+SparseMask Workspace::sparse_mask_on_gpu() {
+  SparseMask mask = m_problem.mask();
+  const auto moved = [this](Buffer& buffer, const auto& array) {
+    const auto bytes = static_cast<std::int64_t>(array.size() * sizeof array[0]);
+    buffer = Buffer(m_memory, 0, bytes);
+    if (!buffer.whole)
+      throw Error(ErrorKind::resource, "the mask needs " + std::to_string(bytes) + " B of GPU memory more than are free");
+    m_memory.copy_in(buffer.data(), array.data(), bytes);
+    return buffer.data();
+  };
+  if (mask.sequences.count > 0) {
+    mask.sequences.q = reinterpret_cast<const int*>(moved(m_mask_arrays[0], m_problem.cu_seqlens_q));
+    mask.sequences.k = reinterpret_cast<const int*>(moved(m_mask_arrays[1], m_problem.cu_seqlens_k));
+  }
+  if (mask.blocks.words)
+    mask.blocks.words = reinterpret_cast<const std::uint32_t*>(moved(m_mask_arrays[2], m_problem.block_mask.mask->words));
+  return mask;
 }
 
 void Workspace::reset_outputs() {
@@ -179,6 +209,44 @@ AttentionOutputs Workspace::outputs() const {
     outputs.d_v = fetch(Tensor::dV, m_problem.dtype);
   }
   return outputs;
+}
+
+AttentionInputs Workspace::quantized() const {
+  std::array<double, 256> values;
+  for (int bits = 0; bits < 256; ++bits)
+    values[static_cast<std::size_t>(bits)] = value_of_e4m3(static_cast<unsigned char>(bits));
+  // Tile by tile: `place_of(row, col)` says which byte of the tile an element is.
+  const auto fetch = [&](Tensor tensor, Tensor scale, int rows, int tile_rows, const auto& place_of) {
+    const TensorShape shape = shape_of(tensor, m_problem, m_tile);
+    std::vector<unsigned char> bytes(static_cast<std::size_t>(shape.bytes()));
+    std::vector<float> scales(static_cast<std::size_t>(shape_of(scale, m_problem, m_tile).bytes()) / sizeof(float));
+    if (!bytes.empty()) m_memory.copy_out(bytes.data(), buffer(tensor).data(), shape.bytes());
+    if (!scales.empty())
+      m_memory.copy_out(scales.data(), buffer(scale).data(), static_cast<std::int64_t>(scales.size() * sizeof(float)));
+    Array array(shape.heads, rows, shape.cols);
+    const int tiles = num_tiles(rows, tile_rows);
+    in_parts(std::int64_t{shape.heads} * tiles, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t n = begin; n < end; ++n) {
+        const int head = static_cast<int>(n / tiles), first = static_cast<int>(n % tiles) * tile_rows;
+        const std::int64_t start = (std::int64_t{head} * shape.rows + first) * shape.cols;
+        for (int row = 0; row < std::min(tile_rows, rows - first); ++row)
+          for (int col = 0; col < shape.cols; ++col)
+            array.at(head, first + row, col) =
+                values[bytes[static_cast<std::size_t>(start + place_of(row, col))]] * scales[static_cast<std::size_t>(n)];
+      }
+    });
+    return array;
+  };
+  const int width = shape_of(Tensor::Q_fp8, m_problem, m_tile).cols, bc = m_tile.bc;
+  const auto in_rows = [width](int row, int col) { return row * width + col; };
+  std::vector<int> key_place(static_cast<std::size_t>(bc));
+  for (int place = 0; place < bc; ++place)
+    if (key_at(place) < bc) key_place[static_cast<std::size_t>(key_at(place))] = place;
+  const auto transposed = [&](int key, int col) { return col * bc + key_place[static_cast<std::size_t>(key)]; };
+  return {fetch(Tensor::Q_fp8, Tensor::Q_scale, m_problem.seqlen_q, m_tile.br, in_rows),
+          fetch(Tensor::K_fp8, Tensor::K_scale, m_problem.seqlen_k, bc, in_rows),
+          fetch(Tensor::V_fp8, Tensor::V_scale, m_problem.seqlen_k, bc, transposed),
+          {}};
 }
 
 }  // namespace flashscope::kernels

@@ -23,13 +23,17 @@ class Workspace {
 
   /// Everything but ctas_per_head, which is the kernel's.
   /// A forward or a backward kernel takes the first part of it.
-  const DecodeParams& params() const { return m_params; }
+  const WorkspaceParams& params() const { return m_params; }
   /// Fills what the kernels write with NaN again, those of the forward pass before a backward one among them.
   void reset_outputs();
   /// Throws Error(internal), naming the tensor, when a byte outside it was written.
   void check_guards() const;
   /// Of a backward pass: what the forward pass before it left, and the gradients.
   AttentionOutputs outputs() const;
+  /// Of a rung that quantises, after its first kernel: Q, K and V as the second multiplies them, times their scales. Q and
+  /// K are rotated and each √width too large (rotate_row); columns are those of the compiled width. The problem that these
+  /// are the inputs of: quantized_problem().
+  AttentionInputs quantized() const;
 
  private:
   struct Buffer {
@@ -46,15 +50,18 @@ class Workspace {
     unsigned char* whole = nullptr;  // guard, tensor, guard
     std::int64_t guard = 0, bytes = 0;
   };
+  SparseMask sparse_mask_on_gpu();
   Buffer& buffer(Tensor tensor) { return m_buffers[static_cast<std::size_t>(tensor)]; }
   const Buffer& buffer(Tensor tensor) const { return m_buffers[static_cast<std::size_t>(tensor)]; }
   void* address(Tensor tensor) const { return buffer(tensor).whole ? buffer(tensor).data() : nullptr; }
 
   DeviceMemory& m_memory;
   AttentionProblem m_problem;
+  TileShape m_tile;
   std::vector<Tensor> m_tensors;
   std::array<Buffer, kNumTensors> m_buffers;
-  DecodeParams m_params;
+  std::array<Buffer, 3> m_mask_arrays;  // of a sparse mask: offsets of queries and of keys, words of blocks
+  WorkspaceParams m_params;
 };
 
 }  // namespace flashscope::kernels

@@ -7,8 +7,8 @@
 // often. What no tile can help: S and P, N × N each, are written and read back in full, and that is most of the traffic
 // at long sequences. Rungs 04 and 05 never write them.
 //
-// As eager attention does, it computes all pairs: under a mask scores become -inf, no tile is skipped. Rung 03 puts the
-// same three passes on the tensor cores.
+// As eager attention does, it computes all pairs: under a mask scores become -inf, no tile is skipped, and only pass 1
+// knows of it. Rung 03 puts the same three passes on the tensor cores.
 #include "kernels/common/instances.cuh"
 #include "kernels/common/row_softmax.cuh"
 #include "kernels/forward/rungs.h"
@@ -17,8 +17,8 @@ namespace flashscope::kernels {
 namespace {
 
 /// Pass 1: S = softmax_scale · Q Kᵀ, masked, in the storage dtype. One CTA a tile of S.
-template <class T, int kWidth, class Observer>
-__global__ void __maxnreg__(bound<Observer>(kScoresRegisters)) three_pass_scores(KernelParams p, Observer log) {
+template <class T, int kWidth, class Params, class Observer>
+__global__ void __maxnreg__(bound<Observer>(kScoresRegisters)) three_pass_scores(Params p, Observer log) {
   using Tile = FmaTile<kWidth>;
   constexpr SmemLayout kLayout = three_pass_scores_smem(Tile::kBlockM, Tile::kBlockN, kWidth);
   extern __shared__ float4 shared[];
@@ -85,10 +85,11 @@ __global__ void __maxnreg__(bound<Observer>(weighted_sum_registers(kWidth, std::
   store_tile(smem_o, Tile::kPitch, at.o(rows), log);
 }
 
+template <class Params>
 struct Scores {
   template <class T, int kWidth, class Observer>
   static const void* function() {
-    return reinterpret_cast<const void*>(&three_pass_scores<T, kWidth, Observer>);
+    return reinterpret_cast<const void*>(&three_pass_scores<T, kWidth, Params, Observer>);
   }
 };
 struct Softmax {
@@ -108,11 +109,16 @@ struct WeightedSum {
 
 const void* three_pass_kernel(int kernel, DType dtype, int head_dim, bool logged) {
   switch (kernel) {
-    case 0: return instance<Scores>(dtype, head_dim, logged);
+    case 0: return instance<Scores<KernelParams>>(dtype, head_dim, logged);
     case 1: return instance<Softmax>(dtype, head_dim, logged);
     case 2: return instance<WeightedSum>(dtype, head_dim, logged);
     default: return nullptr;
   }
+}
+
+const void* three_pass_sparse_kernel(int kernel, DType dtype, int head_dim, bool logged) {
+  return kernel == 0 ? instance<Scores<SparseParams<KernelParams>>>(dtype, head_dim, logged)
+                     : three_pass_kernel(kernel, dtype, head_dim, logged);
 }
 
 }  // namespace flashscope::kernels

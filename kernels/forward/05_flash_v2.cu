@@ -5,19 +5,22 @@
 // Over rung 04 (flash_v1) this adds one exchange of loops. There a CTA owned a head, kept a key tile and had every
 // query tile come in with its O, l, m and go back. Here a CTA owns one query tile: acc, m and l stay in registers until
 // the last key tile has passed, O is divided once and written once, and there are Tr times as many CTAs to fill the
-// GPU. Key tiles that the mask empties are not even loaded.
+// GPU. Key tiles that the mask empties are not even loaded: those above a diagonal, and in instances of their own
+// (05_flash_v2_sparse.cu) those of other packed sequences and of blocks that are not kept.
 //
 // What it still leaves undone: it multiplies on the FMA units (rung 06 goes to the tensor cores), and while a tile is
 // on its way the CTA waits; only the other CTAs of the SM have something to do meanwhile (rung 06: cp.async).
 #include "kernels/common/instances.cuh"
+#include "kernels/common/tile_walk.cuh"
 #include "kernels/forward/rungs.h"
 
 namespace flashscope::kernels {
 namespace {
 
-template <class T, int kWidth, class Observer>
-__global__ void __maxnreg__(bound<Observer>(flash_v2_registers(kWidth, std::is_same_v<T, __nv_bfloat16>)))
-    flash_v2(KernelParams p, Observer log) {
+template <class T, int kWidth, class Params, class Observer>
+__global__ void
+    __maxnreg__(bound<Observer>(flash_v2_registers(kWidth, std::is_same_v<T, __nv_bfloat16>, Params::kIsSparse)))
+    flash_v2(Params p, Observer log) {
   using Tile = FmaTile<kWidth>;
   constexpr int kBlockM = Tile::kBlockM, kBlockN = Tile::kBlockN, kPitch = Tile::kPitch, kSPitch = Tile::kScoresPitch;
   constexpr SmemLayout kLayout = flash_v2_smem(kBlockM, kBlockN, kWidth);
@@ -32,7 +35,7 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_registers(kWidth, std::is_s
   const int head = at.head, m_block = at.inner;
   const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, m_block), dims = at.dims();
   const int num_rows = rows.end - rows.begin;
-  const Range n_blocks = visited_tiles(p.mask, kBlockM, kBlockN, m_block);
+  TileWalk n_blocks(p.mask, kBlockM, kBlockN, m_block);
 
   // 2. Q comes once and stays.
   load_tile(smem_q, kPitch, at.q(rows), log);
@@ -46,7 +49,7 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_registers(kWidth, std::is_s
   for (int r = 0; r < Tile::kRows; ++r) row_max[r] = -INFINITY, row_sum[r] = 0;
   log.compute(Op::clear_state, head, rows, dims);
 
-  for (int n_block = n_blocks.begin; n_block < n_blocks.end; ++n_block) {
+  for (int n_block = n_blocks.begin(); (n_block = n_blocks.seek(n_block)) < n_blocks.end(); ++n_block) {
     const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, n_block);
     const int num_keys = keys.end - keys.begin;
 
@@ -113,17 +116,24 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_registers(kWidth, std::is_s
   store_tile(smem_s, 1, at.lse(rows), log);
 }
 
+template <class Params>
 struct FlashV2 {
   template <class T, int kWidth, class Observer>
   static const void* function() {
-    return reinterpret_cast<const void*>(&flash_v2<T, kWidth, Observer>);
+    return reinterpret_cast<const void*>(&flash_v2<T, kWidth, Params, Observer>);
   }
 };
 
 }  // namespace
 
-const void* flash_v2_kernel(int, DType dtype, int head_dim, bool logged) {
-  return instance<FlashV2>(dtype, head_dim, logged);
+#ifdef FLASHSCOPE_SPARSE_INSTANCES
+const void* flash_v2_sparse_kernel(int, DType dtype, int head_dim, bool logged) {
+  return instance<FlashV2<SparseParams<KernelParams>>>(dtype, head_dim, logged);
 }
+#else
+const void* flash_v2_kernel(int, DType dtype, int head_dim, bool logged) {
+  return instance<FlashV2<KernelParams>>(dtype, head_dim, logged);
+}
+#endif
 
 }  // namespace flashscope::kernels

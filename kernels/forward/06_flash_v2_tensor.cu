@@ -14,42 +14,88 @@
 //
 // What it still leaves undone: a warp's exponentials wait for its products and the other way round, and Hopper's tensor
 // cores reach their full rate with other, asynchronous instructions only.
+#include <limits>
+
 #include "kernels/common/mma.cuh"
-#include "kernels/forward/rungs.h"
-#include "sim/problem.h"
+#include "kernels/forward/launchers.h"
 #include "sim/schedule/tensor_rungs.h"
 
 namespace flashscope::kernels {
 namespace {
 
-template <int kWidth>
+template <int kWidth, int kBlockN_>
 struct MmaTile {
   static constexpr int kBlockM = mma_block_m(kWidth);
-  static constexpr int kBlockN = mma_block_n(kWidth);
+  static constexpr int kBlockN = kBlockN_;
   static constexpr int kWarpRows = kBlockM / kMmaWarps;
   static constexpr int kM = kWarpRows / 16;  // accumulators of a warp: down its rows,
   static constexpr int kN = kBlockN / 8;     // along the keys of S,
   static constexpr int kD = kWidth / 8;      // along the columns of O
 };
 
-/// acc_o += P V, P from the registers that held S.
-template <class T, class Tile>
-__device__ __forceinline__ void weighted_sum(Accumulator (&acc_o)[Tile::kM][Tile::kD],
-                                             const Accumulator (&acc_s)[Tile::kM][Tile::kN], unsigned lane_of_v) {
+/// Of a row that has seen no key. Finite: exp2(-inf - kNoMaximum) is 0, exp2(kNoMaximum - kNoMaximum) is 1.
+constexpr float kNoMaximum = std::numeric_limits<float>::lowest();
+
+/// A thread's rows.
+template <int kM>
+struct Rows {
+  float x[kM][kAccumulatorRows];
+};
+
+/// The maxima of the scaled scores move up; says by how much what was summed up before shrinks. All rows side by side:
+/// one after the other, each would wait for its own chain of comparisons, shuffles and exponentials.
+template <int kM, int kN>
+__device__ __forceinline__ Rows<kM> raise_maxima(Rows<kM>& row_max, const Accumulator (&acc_s)[kM][kN],
+                                                 float scale_log2) {
+  Rows<kM> tile_max, rescale;
 #pragma unroll
-  for (int n = 0; n < Tile::kN; n += 2) {  // 16 keys at a time
-    FragmentA weights[Tile::kM];
+  for (int n = 0; n < kN; ++n)
 #pragma unroll
-    for (int m = 0; m < Tile::kM; ++m) weights[m] = as_a<T>(acc_s[m][n], acc_s[m][n + 1]);
-    add_product<T>(acc_o, weights, lane_of_v, 8 * n);
-  }
+    for (int m = 0; m < kM; ++m)
+#pragma unroll
+      for (int half = 0; half < kAccumulatorRows; ++half) {
+        const float pair_max = fmaxf(acc_s[m][n].x[2 * half], acc_s[m][n].x[2 * half + 1]);
+        tile_max.x[m][half] = n == 0 ? pair_max : fmaxf(tile_max.x[m][half], pair_max);
+      }
+#pragma unroll
+  for (int lanes = 1; lanes < 4; lanes *= 2)  // that share a row
+#pragma unroll
+    for (int m = 0; m < kM; ++m)
+#pragma unroll
+      for (int half = 0; half < kAccumulatorRows; ++half)
+        tile_max.x[m][half] = fmaxf(tile_max.x[m][half], __shfl_xor_sync(~0u, tile_max.x[m][half], lanes));
+#pragma unroll
+  for (int m = 0; m < kM; ++m)
+#pragma unroll
+    for (int half = 0; half < kAccumulatorRows; ++half) {
+      const float old_max = row_max.x[m][half];
+      row_max.x[m][half] = fmaxf(old_max, tile_max.x[m][half] * scale_log2);
+      rescale.x[m][half] = exp2_of(old_max - row_max.x[m][half]);
+    }
+  return rescale;
+}
+
+/// The maxima of a warp's rows stand still most of the time, and acc_o is as it should be.
+template <int kM, int kD>
+__device__ __forceinline__ void rescale_output(Accumulator (&acc_o)[kM][kD], const Rows<kM>& rescale) {
+  bool still = true;
+#pragma unroll
+  for (int m = 0; m < kM; ++m)
+#pragma unroll
+    for (int half = 0; half < kAccumulatorRows; ++half) still = still && rescale.x[m][half] == 1;
+  if (__all_sync(~0u, still)) return;
+#pragma unroll
+  for (int m = 0; m < kM; ++m)
+#pragma unroll
+    for (int d = 0; d < kD; ++d)
+#pragma unroll
+      for (int x = 0; x < 4; ++x) acc_o[m][d].x[x] *= rescale.x[m][x / kAccumulatorRows];
 }
 
 /// Scores are left unscaled: exp2((s - max) · c) with c = |softmax_scale| · log2 e is one multiply-add and one
 /// exponential. What remains of the scale is its sign; a scale of 0 makes all scores equal.
 template <int kM, int kN>
 __device__ __forceinline__ void apply_sign(Accumulator (&acc_s)[kM][kN], float softmax_scale) {
-  if (softmax_scale > 0) return;
   const float sign = softmax_scale < 0 ? -1.0f : 0.0f;
 #pragma unroll
   for (int m = 0; m < kM; ++m)
@@ -80,21 +126,15 @@ __device__ __forceinline__ void apply_mask(Accumulator (&acc_s)[kM][kN], const M
     }
 }
 
-/// What the schedule says; code for compute capability 8.x needs more at head_dim 33 to 64, and has two CTAs an SM there
-/// where Hopper has three.
-__host__ __device__ constexpr int registers_here(int width) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-  if (width == 64) return 255;
-#endif
-  return flash_v2_tensor_registers(width);
-}
+/// Places in the log: Q, the cleared state and the first K; then so many for each key tile.
+constexpr int kLogFirst = 3, kLogTile = 6;
 
-template <class T, int kWidth, class Observer>
-__global__ void __maxnreg__(bound<Observer>(registers_here(kWidth)))
+template <class T, int kWidth, int kBlockN, class Observer>
+__global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kBlockN)))
     flash_v2_tensor(KernelParams p, Observer log) {
 #if __CUDA_ARCH__ >= 800
-  using Tile = MmaTile<kWidth>;
-  constexpr int kBlockM = Tile::kBlockM, kBlockN = Tile::kBlockN;
+  using Tile = MmaTile<kWidth, kBlockN>;
+  constexpr int kBlockM = Tile::kBlockM;
   constexpr MmaSmemLayout kLayout = flash_v2_tensor_smem(kBlockM, kBlockN, kWidth);
   extern __shared__ __align__(kSmemAlignment) unsigned char shared_bytes[];
   T* const smem = reinterpret_cast<T*>(shared_bytes);
@@ -107,8 +147,12 @@ __global__ void __maxnreg__(bound<Observer>(registers_here(kWidth)))
   const int m_block = at.inner;
   const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, m_block), dims = at.dims();
   const Range n_blocks = visited_tiles(p.mask, kBlockM, kBlockN, m_block);
+  const Range unmasked = whole_tiles(p.mask, kBlockM, kBlockN, m_block);
   const int warp_row = threadIdx.x / kWarpSize * Tile::kWarpRows;  // of the tile
-  const int thread_row = warp_row + accumulator_row();
+  const auto thread_row = [] {  // where it is needed: no register holds it through the loop
+    const int thread = opaque(threadIdx.x);
+    return thread / kWarpSize * Tile::kWarpRows + thread % kWarpSize / 4;
+  };
   const float scale_log2 = p.softmax_scale == 0 ? 1.0f : fabsf(p.softmax_scale) * 1.44269504f;
 
   // 2. Q and the first K set out together.
@@ -122,95 +166,108 @@ __global__ void __maxnreg__(bound<Observer>(registers_here(kWidth)))
                  lane_of_v = lane_of_b<kWidth>(smem_v);
 
   Accumulator acc_o[Tile::kM][Tile::kD];
-  float row_max[Tile::kM][kAccumulatorRows];  // of the unscaled scores
-  float row_sum[Tile::kM][kAccumulatorRows];  // of this thread's keys; the lanes of a row are added up at the end
+  // The running maximum, scaled. Were it kept unscaled, the compiler would fuse its product with scale_log2 into the
+  // difference of two maxima: equal ones would then differ by a rounding error, and the sums would drift tile by tile.
+  Rows<Tile::kM> row_max;
+  Rows<Tile::kM> row_sum;  // of this thread's keys; the lanes of a row are added up at the end
   clear(acc_o);
 #pragma unroll
   for (int m = 0; m < Tile::kM; ++m)
 #pragma unroll
-    for (int half = 0; half < kAccumulatorRows; ++half) row_max[m][half] = -INFINITY, row_sum[m][half] = 0;
+    for (int half = 0; half < kAccumulatorRows; ++half) row_max.x[m][half] = kNoMaximum, row_sum.x[m][half] = 0;
   log.compute(Op::clear_state, at.head, rows, dims);
+  const auto keys_of = [&](int n_block) { return rows_of_tile(p.mask.seqlen_k, kBlockN, n_block); };
+  NoObserver unlogged;
   const auto start_keys = [&](T* smem_tile, const GlobalTile<T>& tile) {
-    start_load<kBlockN, kWidth>(smem_tile, tile, log);
+    start_load<kBlockN, kWidth, true, true>(smem_tile, tile, unlogged);
     zero_rows<kBlockN, kWidth>(smem_tile, tile.num_rows(), p.head_dim);
     commit_copies();
   };
-  if (n_blocks.begin < n_blocks.end)
-    start_keys(smem_k, at.k(rows_of_tile(p.mask.seqlen_k, kBlockN, n_blocks.begin)));
+  // Its place in the log is counted from the tile, not carried along in a register.
+  const auto log_at_tile = [&](int n_block) { log.at(~0u, kLogFirst + kLogTile * (n_block - n_blocks.begin), 0); };
+  // What follows for a key tile, in this order; written down at once, while registers are free.
+  const auto log_key_tile = [&](int n_block) {
+    const Range keys = keys_of(n_block);
+    log_at_tile(n_block);
+    log.load(at.v(keys));
+    log.compute(Op::scores, at.head, rows, keys, p.head_dim);
+    if (!std::is_same_v<Observer, NoObserver> && !all_kept(p.mask, rows, keys))
+      log.compute(Op::mask, at.head, rows, keys);
+    if (n_block + 1 < n_blocks.end) log.load(at.k(keys_of(n_block + 1)));
+    log.compute(Op::online_softmax, at.head, rows, keys);
+    log.compute(Op::weighted_sum, at.head, rows, dims, size_of(keys));
+  };
+  if (n_blocks.begin < n_blocks.end) {
+    log.load(at.k(keys_of(n_blocks.begin)));
+    start_keys(smem_k, at.k(keys_of(n_blocks.begin)));
+  }
 
 #pragma unroll 1
   for (int n_block = n_blocks.begin; n_block < n_blocks.end; ++n_block) {
-    const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, n_block);
+    log_key_tile(n_block);
 
     // 3. S = Q Kᵀ while V is on its way.
     wait_for_copies<0>();
     __syncthreads();  // K has arrived for all; all have read the V before
-    start_keys(smem_v, at.v(keys));
+    start_keys(smem_v, at.v(keys_of(n_block)));
     Accumulator acc_s[Tile::kM][Tile::kN];
     clear(acc_s);
     add_product_transposed<T, kWidth>(acc_s, lane_of_q, lane_of_k);
-    log.compute(Op::scores, at.head, rows, keys, p.head_dim);
-    apply_sign(acc_s, p.softmax_scale);
-    const bool masked = !all_kept(p.mask, rows, keys);
-    if (masked || size_of(keys) < kBlockN) apply_mask(acc_s, p.mask, rows.begin + thread_row, keys.begin);
-    if (masked) log.compute(Op::mask, at.head, rows, keys);
+    if (p.softmax_scale <= 0) apply_sign(acc_s, p.softmax_scale);
+    if (n_block < unmasked.begin || n_block >= unmasked.end)
+      apply_mask(acc_s, p.mask, rows.begin + thread_row(), n_block * kBlockN);
 
     // 4. V has arrived and K has been read: the next K sets out.
     wait_for_copies<0>();
     __syncthreads();
-    if (n_block + 1 < n_blocks.end) start_keys(smem_k, at.k(rows_of_tile(p.mask.seqlen_k, kBlockN, n_block + 1)));
+    if (n_block + 1 < n_blocks.end) start_keys(smem_k, at.k(keys_of(n_block + 1)));
 
     // 5. Online softmax, as in rung 05.
-    log.compute(Op::online_softmax, at.head, rows, keys);
+    const Rows<Tile::kM> rescale = raise_maxima(row_max, acc_s, scale_log2);
+    rescale_output(acc_o, rescale);
 #pragma unroll
     for (int m = 0; m < Tile::kM; ++m)
 #pragma unroll
-      for (int half = 0; half < kAccumulatorRows; ++half) {
-        float tile_max = -INFINITY;
+      for (int half = 0; half < kAccumulatorRows; ++half) row_sum.x[m][half] *= rescale.x[m][half];
 #pragma unroll
-        for (int n = 0; n < Tile::kN; ++n)
-          tile_max = fmaxf(tile_max, fmaxf(acc_s[m][n].x[2 * half], acc_s[m][n].x[2 * half + 1]));
-        const float new_max = fmaxf(row_max[m][half], quad_maximum(tile_max));
-        const float base = finite_or_zero(new_max) * scale_log2;
-        const float rescale = exp2_of(row_max[m][half] * scale_log2 - base);  // before row_max is overwritten
-        row_max[m][half] = new_max;
-        float sum = row_sum[m][half] * rescale;
+    for (int n = 0; n < Tile::kN; ++n)
 #pragma unroll
-        for (int n = 0; n < Tile::kN; ++n)
+      for (int m = 0; m < Tile::kM; ++m)
 #pragma unroll
-          for (int x = 2 * half; x < 2 * half + 2; ++x) {
-            acc_s[m][n].x[x] = exp2_of(fmaf(acc_s[m][n].x[x], scale_log2, -base));
-            sum += acc_s[m][n].x[x];
-          }
-        row_sum[m][half] = sum;
-        if (__all_sync(~0u, rescale == 1)) continue;  // the maxima of a warp's rows stand still most of the time
-#pragma unroll
-        for (int d = 0; d < Tile::kD; ++d)
-#pragma unroll
-          for (int x = 2 * half; x < 2 * half + 2; ++x) acc_o[m][d].x[x] *= rescale;
-      }
+        for (int x = 0; x < 4; ++x) {
+          float& s = acc_s[m][n].x[x];
+          s = exp2_of(fmaf(s, scale_log2, -row_max.x[m][x / 2]));
+          row_sum.x[m][x / 2] += s;
+        }
 
-    // 6. acc_o += P V.
-    weighted_sum<T, Tile>(acc_o, acc_s, lane_of_v);
-    log.compute(Op::weighted_sum, at.head, rows, dims, size_of(keys));
+    // 6. acc_o += P V, 16 keys at a time, P from the registers that held S.
+#pragma unroll
+    for (int n = 0; n < Tile::kN; n += 2) {
+      FragmentA weights[Tile::kM];
+#pragma unroll
+      for (int m = 0; m < Tile::kM; ++m) weights[m] = as_a<T>(acc_s[m][n], acc_s[m][n + 1]);
+      add_product<T>(acc_o, weights, lane_of_v, 8 * n);
+    }
   }
 
   // 7. One division, one write. O takes Q's place; each warp writes its own rows there.
+  log_at_tile(n_blocks.end);
   wait_for_copies<0>();  // Q, where no key tile was visited
   __syncthreads();       // all have read Q, and K
   float* const smem_lse = reinterpret_cast<float*>(smem_k);  // [kBlockM]
+  const int first_row = thread_row();
 #pragma unroll
   for (int m = 0; m < Tile::kM; ++m)
 #pragma unroll
     for (int half = 0; half < kAccumulatorRows; ++half) {
-      const int row = thread_row + 16 * m + 8 * half;
-      const float sum = quad_total(row_sum[m][half]);
+      const int row = first_row + 16 * m + 8 * half;
+      const float sum = quad_total(row_sum.x[m][half]);
       const float inverse = sum > 0 ? 1 / sum : 0;  // a row that sees no key: O = 0, LSE = -inf
 #pragma unroll
       for (int d = 0; d < Tile::kD; ++d)
         *reinterpret_cast<unsigned*>(smem_q + Swizzle<kWidth>::chunk(row, d) + accumulator_col()) =
             rounded_pair<T>(acc_o[m][d].x[2 * half] * inverse, acc_o[m][d].x[2 * half + 1] * inverse);
-      const float log_sum = sum > 0 ? row_max[m][half] * scale_log2 * 0.693147181f + logf(sum) : -INFINITY;
+      const float log_sum = sum > 0 ? row_max.x[m][half] * 0.693147181f + logf(sum) : -INFINITY;
       if (threadIdx.x % 4 == 0) smem_lse[row] = log_sum;
     }
   log.compute(Op::normalize, at.head, rows, dims);
@@ -222,26 +279,29 @@ __global__ void __maxnreg__(bound<Observer>(registers_here(kWidth)))
 }
 
 template <class T, class Observer>
-const void* by_width(int head_dim) {
-  switch (fma_width(head_dim)) {
-    case 32: return reinterpret_cast<const void*>(&flash_v2_tensor<T, 32, Observer>);
-    case 64: return reinterpret_cast<const void*>(&flash_v2_tensor<T, 64, Observer>);
-    case 128: return reinterpret_cast<const void*>(&flash_v2_tensor<T, 128, Observer>);
-    case 256: return reinterpret_cast<const void*>(&flash_v2_tensor<T, 256, Observer>);
-    default: return nullptr;
+const void* by_tile(int width, int bc) {
+  const auto is = [&](int width_, int bc_) { return width == width_ && bc == bc_; };
+  if (is(64, 48)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 64, 48, Observer>);
+  if constexpr (std::is_same_v<Observer, NoObserver>) {
+    if (is(32, 64)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 32, 64, Observer>);
+    if (is(64, 128)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 64, 128, Observer>);
+    if (is(128, 64)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 128, 64, Observer>);
+    if (is(256, 32)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 256, 32, Observer>);
   }
+  return nullptr;
+}
+
+const void* function_of(const Schedule& schedule, bool logged) {
+  const AttentionProblem& p = schedule.problem();
+  const int width = fma_width(p.head_dim), bc = schedule.tile().bc;
+  if (logged) return p.dtype == DType::bf16 ? by_tile<__nv_bfloat16, OpLog>(width, bc) : nullptr;
+  if (p.dtype == DType::fp16) return by_tile<__half, NoObserver>(width, bc);
+  if (p.dtype == DType::bf16) return by_tile<__nv_bfloat16, NoObserver>(width, bc);
+  return nullptr;
 }
 
 }  // namespace
 
-const void* flash_v2_tensor_kernel(int, DType dtype, int head_dim, bool logged) {
-  if (logged)
-    return dtype == DType::bf16 && head_dim > 32 && head_dim <= 64
-               ? reinterpret_cast<const void*>(&flash_v2_tensor<__nv_bfloat16, 64, OpLog>)
-               : nullptr;
-  if (dtype == DType::fp16) return by_width<__half, NoObserver>(head_dim);
-  if (dtype == DType::bf16) return by_width<__nv_bfloat16, NoObserver>(head_dim);
-  return nullptr;
-}
+const Launcher flash_v2_tensor_launcher = {function_of, nullptr};
 
 }  // namespace flashscope::kernels

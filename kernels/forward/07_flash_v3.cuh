@@ -193,8 +193,9 @@ __device__ void produce(const FlashV3Params& p, unsigned smem, typename Kernel::
 
 // ---- a consumer's pieces ----------------------------------------------------------------------------------------------
 
-/// A thread's two rows of each tile: maximum of the unscaled scores, and sum over this thread's keys (the four lanes of a
-/// row are added up at the end).
+/// A thread's two rows of each tile: maximum of the scaled scores, and sum over this thread's keys (the four lanes of a
+/// row are added up at the end). Were the maximum kept unscaled, the compiler would fuse its product with the scale into
+/// the difference of two maxima: equal ones would then differ by a rounding error, and the sums would drift tile by tile.
 struct RowState {
   float max[kAccumulatorRows] = {-INFINITY, -INFINITY};
   float sum[kAccumulatorRows] = {0, 0};
@@ -233,9 +234,9 @@ __device__ __forceinline__ void online_softmax(float (&acc_s)[kScores], RowState
   }
 #pragma unroll
   for (int half = 0; half < kAccumulatorRows; ++half) {
-    const float new_max = fmaxf(rows.max[half], quad_maximum(tile_max[half]));
-    base[half] = finite_or_zero(new_max) * scale_log2;
-    rescale[half] = exp2_of(rows.max[half] * scale_log2 - base[half]);
+    const float new_max = fmaxf(rows.max[half], quad_maximum(tile_max[half]) * scale_log2);
+    base[half] = finite_or_zero(new_max);
+    rescale[half] = exp2_of(rows.max[half] - base[half]);
     rows.max[half] = new_max;
   }
   float sum[kAccumulatorRows][2] = {};
@@ -455,7 +456,7 @@ __device__ void consume(const FlashV3Params& p, unsigned smem, typename Kernel::
     for (int half = 0; half < kAccumulatorRows; ++half) {
       const float sum = quad_total(state.sum[half]);
       inverse[half] = sum > 0 ? 1 / sum : 0;  // a row that sees no key: O = 0, LSE = -inf
-      const float log_sum = sum > 0 ? state.max[half] * scale_log2 * 0.693147181f + logf(sum) : -INFINITY;
+      const float log_sum = sum > 0 ? state.max[half] * 0.693147181f + logf(sum) : -INFINITY;
       if (threadIdx.x % 4 == 0 && row + 8 * half < rows.end) lse.base[lse.first() + thread_row + 8 * half] = log_sum;
     }
     store_output(acc_o, inverse, o.base + static_cast<std::int64_t>(at.head) * p.mask.seqlen_q * p.head_dim, row, rows.end,

@@ -1,5 +1,5 @@
-// Rungs that are not launched as (KernelParams, Observer) with a CTA for each of the schedule's: a visible list, as in
-// rungs.h.
+// Rungs that are built for more than one tile, or that are not launched as (KernelParams, Observer) with a CTA for each
+// of the schedule's: a visible list, as in rungs.h.
 #pragma once
 #include <string>
 
@@ -13,15 +13,21 @@ struct OpLog;
 struct Launcher {
   /// For cudaFuncGetAttributes; nullptr where it is not built for the schedule's problem and tile.
   const void* (*function)(const Schedule&, bool logged);
-  /// On the default stream, with the observer where there is one.
+  /// On the default stream, with the observer where there is one. The parameters are a workspace's (WorkspaceParams).
+  /// nullptr: like the rungs of rungs.h.
   void (*launch)(const Schedule&, const KernelParams&, const OpLog* log);
 };
 
-extern const Launcher flash_v3_launcher;  // 07
+extern const Launcher flash_v2_tensor_launcher;   // 06
+extern const Launcher flash_v3_launcher;          // 07
+extern const Launcher flash_v3_fp8_launchers[2];  // 08: the quantising kernel, and attention
 
-/// nullptr: the rung is in rungs.h.
-inline const Launcher* launcher_of(const Schedule& schedule) {
-  if (schedule.problem().pass == Pass::forward && schedule.algorithm() == "flash_v3") return &flash_v3_launcher;
+/// Of kernel number `kernel`; nullptr: the rung is in rungs.h.
+inline const Launcher* launcher_of(const Schedule& schedule, int kernel) {
+  if (schedule.problem().pass != Pass::forward) return nullptr;
+  if (schedule.algorithm() == "flash_v2_tensor") return &flash_v2_tensor_launcher;
+  if (schedule.algorithm() == "flash_v3") return &flash_v3_launcher;
+  if (schedule.algorithm() == "flash_v3_fp8") return &flash_v3_fp8_launchers[kernel];
   return nullptr;
 }
 

@@ -13,4 +13,7 @@ namespace flashscope::kernels {
 /// (resource) where the driver has no such function, (internal) where it refuses.
 CUtensorMap make_tensor_map(DType dtype, const void* base, int heads, int rows, int cols, int box_rows);
 
+/// The same of one-byte elements, read by boxes of box_rows × box_cols, swizzled by box_cols = 128 or 64 bytes.
+CUtensorMap make_byte_tensor_map(const void* base, int heads, int rows, int cols, int box_rows, int box_cols);
+
 }  // namespace flashscope::kernels

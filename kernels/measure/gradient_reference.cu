@@ -80,7 +80,7 @@ __device__ void add_rows(Real (&acc)[kMaxColumns], Real factor, const float* sme
 
 template <class T, class Arithmetic>
 __global__ void __launch_bounds__(kWarps * kWarpSize)
-    row_gradients(BackwardParams p, double softmax_scale, RowFacts* facts, double* d_q, double* inherited_q) {
+    row_gradients(SparseParams<BackwardParams> p, double softmax_scale, RowFacts* facts, double* d_q, double* inherited_q) {
   using Real = typename Arithmetic::Real;
   extern __shared__ float smem[];
   const int pitch = p.head_dim | 1;                  // odd: lanes on consecutive keys are on different banks
@@ -109,7 +109,10 @@ __global__ void __launch_bounds__(kWarps * kWarpSize)
       fill(smem_k, pitch, at.k(keys));
       fill(smem_v, pitch, at.v(keys));
       __syncthreads();
-      body(kept.begin <= first + lane && first + lane < kept.end, size_of(keys));
+      const int key = first + lane;
+      body(kept.begin <= key && key < kept.end &&
+               p.mask.block_kept(row / p.mask.block_rows(), key / p.mask.block_columns()),
+           size_of(keys));
     }
   };
   const auto score = [&] { return Arithmetic::stored(scale * dot<Real>(my_q, smem_k + lane * pitch, p.head_dim)); };
@@ -174,7 +177,7 @@ __global__ void __launch_bounds__(kWarps * kWarpSize)
 
 template <class T, class Arithmetic>
 __global__ void __launch_bounds__(kWarps * kWarpSize)
-    key_gradients(BackwardParams p, double softmax_scale, const RowFacts* facts, double* d_k, double* d_v,
+    key_gradients(SparseParams<BackwardParams> p, double softmax_scale, const RowFacts* facts, double* d_k, double* d_v,
                   double* inherited_k, double* inherited_v) {
   using Real = typename Arithmetic::Real;
   extern __shared__ float smem[];
@@ -188,7 +191,7 @@ __global__ void __launch_bounds__(kWarps * kWarpSize)
   const Range keys = rows_of_tile(p.mask.seqlen_k, kWarps, at.inner);
   const int lane = threadIdx.x % kWarpSize;
   const int key = min_int(keys.begin + static_cast<int>(threadIdx.x) / kWarpSize, keys.end - 1);
-  const MaskShape by_key = transposed(p.mask);
+  const SparseMask by_key = transposed(p.mask);
   const Range seen = kept_keys(by_key, key);
   const Range all = {kept_keys(by_key, keys.begin).begin, kept_keys(by_key, keys.end - 1).end};
   const float* const my_k = smem_k + (key - keys.begin) * pitch;
@@ -207,7 +210,8 @@ __global__ void __launch_bounds__(kWarps * kWarpSize)
       __syncthreads();
       const int row = first + lane;
       Real weight = 0, d_s = 0, for_k = 0, for_v = 0;
-      if (seen.begin <= row && row < seen.end) {
+      if (seen.begin <= row && row < seen.end &&
+          by_key.block_kept(key / by_key.block_rows(), row / by_key.block_columns())) {
         const RowFacts f = facts[static_cast<std::int64_t>(at.head) * p.mask.seqlen_q + row];
         const Real s = Arithmetic::stored(scale * dot<Real>(smem_q + lane * pitch, my_k, p.head_dim));
         if (f.sum > 0) weight = Arithmetic::stored(exp(s - static_cast<Real>(f.base)) / static_cast<Real>(f.sum));
@@ -289,7 +293,7 @@ class Result {
 struct Run {
   Result d_q, d_k, d_v, more_q, more_k, more_v;
 
-  Run(const AttentionProblem& problem, const BackwardParams& params, const Functions& functions)
+  Run(const AttentionProblem& problem, const WorkspaceParams& params, const Functions& functions)
       : d_q(Tensor::dQ, problem), d_k(Tensor::dK, problem), d_v(Tensor::dV, problem),
         more_q(Tensor::dQ, problem), more_k(Tensor::dK, problem), more_v(Tensor::dV, problem) {
     const std::int64_t rows = std::int64_t{problem.num_heads()} * problem.seqlen_q;
@@ -298,7 +302,7 @@ struct Run {
     double softmax_scale = problem.scale();
     double *q = d_q.data(), *k = d_k.data(), *v = d_v.data();
     double *mq = more_q.data(), *mk = more_k.data(), *mv = more_v.data();
-    BackwardParams p = params;
+    SparseParams<BackwardParams> p(params, params.sparse_mask);
     p.ctas_per_head = num_tiles(problem.seqlen_q, kWarps);
     void* for_rows[] = {&p, &softmax_scale, &facts, &q, &mq};
     launch(functions.rows, p.ctas_per_head, problem.num_heads(), problem.head_dim, for_rows);
@@ -310,7 +314,7 @@ struct Run {
 
 }  // namespace
 
-FullReference full_reference_on_gpu(const AttentionProblem& problem, const BackwardParams& params) {
+FullReference full_reference_on_gpu(const AttentionProblem& problem, const WorkspaceParams& params) {
   FullReference full;
   full.outputs = plain_on_gpu(problem, params, Precision::float64);
   const AttentionOutputs plain = plain_on_gpu(problem, params, Precision::same);

@@ -7,8 +7,8 @@ if(FLASHSCOPE_HAS_CUDA)
     target_include_directories(flashscope_kernels SYSTEM PRIVATE
       $<TARGET_PROPERTY:CUDA::cupti,INTERFACE_INCLUDE_DIRECTORIES>)
   endif()
-  # What the counters count, and what L2 keeps: the facts behind the model (docs/deviations.md).
-  foreach(probe probe l2_probe l2_state_probe)
+  # What the counters count, what L2 keeps, what runs beside mma.sync: the facts behind the model (docs/deviations.md).
+  foreach(probe probe l2_probe l2_state_probe mma_probe)
     add_executable(flashscope_${probe} ${CMAKE_CURRENT_LIST_DIR}/probe/${probe}.cu)
     target_link_libraries(flashscope_${probe} PRIVATE flashscope_kernels CUDA::cudart_static)
   endforeach()

@@ -22,8 +22,8 @@ __device__ __forceinline__ Real stored(Real x) {
 }
 
 template <class T, class Real>
-__global__ void __launch_bounds__(kRows * kWarpSize)
-    plain_attention(KernelParams p, double softmax_scale, double* o, double* lse) {
+__global__ void __launch_bounds__(kRows * kWarpSize, 1)
+    plain_attention(SparseParams<KernelParams> p, double softmax_scale, double* o, double* lse) {
   extern __shared__ float smem[];
   const int pitch = p.head_dim | 1;             // odd: lanes on consecutive keys are on different banks
   float* const smem_q = smem;                   // [kRows][pitch]
@@ -43,7 +43,8 @@ __global__ void __launch_bounds__(kRows * kWarpSize)
       target[n / p.head_dim * pitch + n % p.head_dim] = widen(source[n]);
   };
   const auto score = [&](int key) {  // of this lane's key; -inf where there is none
-    if (key < kept.begin || key >= kept.end) return -static_cast<Real>(INFINITY);
+    if (key < kept.begin || key >= kept.end || !p.mask.block_kept(row / p.mask.block_rows(), key / p.mask.block_columns()))
+      return -static_cast<Real>(INFINITY);
     Real sum = 0;
     for (int c = 0; c < p.head_dim; ++c)
       sum = fma(static_cast<Real>(smem_q[(row - rows.begin) * pitch + c]),
@@ -108,7 +109,7 @@ const void* kernel_for(DType dtype) {
 
 }  // namespace
 
-AttentionOutputs plain_on_gpu(const AttentionProblem& problem, const KernelParams& params, Precision precision) {
+AttentionOutputs plain_on_gpu(const AttentionProblem& problem, const WorkspaceParams& params, Precision precision) {
   if (problem.head_dim > kMaxColumns * kWarpSize)
     throw Error(ErrorKind::unsupported, "the reference on the GPU takes head_dim up to 256");
   Array o(problem.num_heads(), problem.seqlen_q, problem.head_dim), lse(problem.num_heads(), problem.seqlen_q, 1);
@@ -116,7 +117,7 @@ AttentionOutputs plain_on_gpu(const AttentionProblem& problem, const KernelParam
   const auto bytes_of = [](const Array& a) { return static_cast<std::int64_t>(a.values.size() * sizeof(double)); };
   const DeviceBuffer o_buffer(bytes_of(o), "the float64 reference"), lse_buffer(bytes_of(lse), "the float64 reference");
 
-  KernelParams p = params;
+  SparseParams<KernelParams> p(params, params.sparse_mask);
   p.ctas_per_head = num_tiles(problem.seqlen_q, kRows);
   double softmax_scale = problem.scale();
   auto* o_data = reinterpret_cast<double*>(o_buffer.data());

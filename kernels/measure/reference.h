@@ -13,10 +13,10 @@ enum class Precision { float64, same };
 /// to 256). Written apart from every rung: whole rows, no tiles, no online softmax, no tensor cores. Its own check is
 /// verify_outputs(), which holds sampled rows of it against the CPU's reference.
 /// Throws Error(resource) when the results, in float64, do not fit beside the workspace.
-AttentionOutputs plain_on_gpu(const AttentionProblem& problem, const KernelParams& params, Precision precision);
+AttentionOutputs plain_on_gpu(const AttentionProblem& problem, const WorkspaceParams& params, Precision precision);
 
 /// Both, as verify_outputs() asks for them; of a backward pass also the exact gradients, the largest error of plain
-/// attention's, and what the O that lies in `params` costs them. Causal and window masks.
-FullReference full_reference_on_gpu(const AttentionProblem& problem, const BackwardParams& params);
+/// attention's, and what the O that lies in `params` costs them. Every mask but a dense one.
+FullReference full_reference_on_gpu(const AttentionProblem& problem, const WorkspaceParams& params);
 
 }  // namespace flashscope::kernels

@@ -34,6 +34,12 @@ STRATA = [
     ("flash_v2", "backward", 6, 3),
     ("flash_v2_tensor", "backward", 6, 3),
 ]
+# Kernels that came later: their rows follow, and those before stay what they are.
+LATER_STRATA = [
+    ("flash_v3_fp8", "forward", 6, 2),
+    ("three_pass", "backward", 6, 3),
+    ("flash_v1", "backward", 6, 2),
+]
 
 HEAD_DIMS = [32, 40, 48, 64, 64, 72, 80, 96, 112, 128, 128, 160, 192, 256]  # all of them multiples of 8
 LONGEST_LAUNCH_S = 0.05
@@ -42,8 +48,8 @@ MOST_ELEMENTS = 1 << 27  # of Q, K, V and O: they are made and read back on the 
 
 # TFLOP/s that a launch reaches on an H200, roughly: limits follow from them, no prediction does.
 TFLOPS = {"three_pass_naive": 1.4, "three_pass": 15, "flash_v1": 15, "flash_v2": 15, "split_kv": 10,
-          "three_pass_tensor": 200, "flash_v2_tensor": 200, "flash_v3": 400}
-TENSOR_RUNGS = ("three_pass_tensor", "flash_v2_tensor", "flash_v3")
+          "three_pass_tensor": 200, "flash_v2_tensor": 200, "flash_v3": 400, "flash_v3_fp8": 600}
+TENSOR_RUNGS = ("three_pass_tensor", "flash_v2_tensor", "flash_v3", "flash_v3_fp8")
 NUM_SMS = 132  # flash_v1 has one CTA a head
 
 
@@ -140,14 +146,18 @@ def is_within_limits(row):
     return seconds(row) <= LONGEST_LAUNCH_S and stored_scores <= MOST_SCORE_BYTES and elements <= MOST_ELEMENTS
 
 
-def slots(count):
+def spread(strata):
     """(algorithm, pass, hard) of each row; the strata are spread evenly, so that the first rows are a fair part."""
-    spread = []
-    for stratum, (algorithm, pass_, rows, hard) in enumerate(STRATA):
+    slots = []
+    for stratum, (algorithm, pass_, rows, hard) in enumerate(strata):
         for n in range(rows):
-            spread.append(((n + 0.5) / rows, stratum, algorithm, pass_, (n + 1) * hard // rows > n * hard // rows))
-    spread.sort()
-    return [spread[n % len(spread)][2:] for n in range(count)]
+            slots.append(((n + 0.5) / rows, stratum, algorithm, pass_, (n + 1) * hard // rows > n * hard // rows))
+    return [slot[2:] for slot in sorted(slots)]
+
+
+def slots(count):
+    all_slots = spread(STRATA) + spread(LATER_STRATA)
+    return [all_slots[n % len(all_slots)] for n in range(count)]
 
 
 def draw_row(draw, algorithm, pass_, hard, l2_bytes):
@@ -178,7 +188,7 @@ def json_lines(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--count", type=int, default=sum(rows for _, _, rows, _ in STRATA))
+    parser.add_argument("--count", type=int, default=sum(rows for _, _, rows, _ in STRATA + LATER_STRATA))
     parser.add_argument("--check", action="store_true", help=f"compare with {DRAWN.name} instead of printing")
     parser.add_argument("--summary", action="store_true", help="how long, how large, how many hard ones; to stderr")
     options = parser.parse_args()

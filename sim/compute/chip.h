@@ -49,7 +49,7 @@ class Chip {
 
   Tile<Real>& place(Tensor tensor) { return place(tensor, m_head); }
   Tile<Real>& place(Tensor tensor, int head) {
-    return m_places[static_cast<std::size_t>(home(tensor))][layout_of(tensor) == Layout::by_key ? 0 : head];
+    return m_places[static_cast<std::size_t>(home(tensor))][is_of_keys(layout_of(tensor)) ? 0 : head];
   }
 
   /// Where a loaded tile goes. With a ring of `slots` (TileShape::stages) the tiles loaded before it stay on chip too.
@@ -125,10 +125,12 @@ class GlobalMemory {
     const TensorShape& shape = m_shapes[index(tensor)];
     return m_values[index(tensor)][(static_cast<std::size_t>(head) * shape.rows + row) * shape.cols + col];
   }
-  /// Statistics and parts stay in the type of the arithmetic; everything else is in the problem's dtype.
+  /// Statistics, scales and parts stay in the type of the arithmetic; everything else is in the problem's dtype, or in
+  /// fp8 where the schedule says so.
   Real stored(Tensor tensor, double value) const {
-    const bool is_float32 = layout_of(tensor) == Layout::statistic || is_split(tensor);
-    return static_cast<Real>(is_float32 ? value : round_to(m_dtype, value));
+    const Layout layout = layout_of(tensor);
+    if (layout == Layout::statistic || is_scale(layout) || is_split(tensor)) return static_cast<Real>(value);
+    return static_cast<Real>(round_to(is_fp8(tensor) ? DType::fp8 : m_dtype, value));
   }
 
   DType m_dtype;

@@ -9,8 +9,11 @@
 #include <new>
 
 #include "sim/compute/chip.h"
+#include "sim/compute/quantize.h"
 #include "sim/error.h"
+#include "sim/compute/rounding.h"
 #include "sim/schedule/algorithms.h"
+#include "sim/schedule/fp8_rung.h"
 
 namespace flashscope {
 namespace {
@@ -101,6 +104,7 @@ class Executor final : public OpSink {
       case Op::d_scores: return d_scores(op);
       case Op::gradient_sum: return gradient_sum(op);
       case Op::combine: return combine(op);
+      case Op::quantize: return quantize(op);
     }
   }
 
@@ -120,16 +124,19 @@ class Executor final : public OpSink {
   }
 
   void scores(const TileOp& op) {
-    const Range depth = {0, op.depth};
-    Tile<Real>& q = m_chip.need(op, Tensor::Q, rows(op), depth);
-    Tile<Real>& k = m_chip.need(op, Tensor::K, cols(op), depth);
+    // In fp8 the columns are those of the compiled width, rotated: their scores are so many times too large.
+    const Range depth = {0, m_in_fp8 ? hopper_width(op.depth) : op.depth};
+    Tile<Real>& q = m_chip.need(op, m_in_fp8 ? Tensor::Q_fp8 : Tensor::Q, rows(op), depth);
+    Tile<Real>& k = m_chip.need(op, m_in_fp8 ? Tensor::K_fp8 : Tensor::K, cols(op), depth);
     Tile<Real>& s = m_chip.place(Tensor::S);
     s.reset(rows(op), cols(op), 0);
-    const Real scale = static_cast<Real>(m_schedule.problem().scale());
+    Real scale = static_cast<Real>(m_schedule.problem().scale());
+    if (m_in_fp8)
+      scale *= scale_of(op, Tensor::Q_scale, op.i) * scale_of(op, Tensor::K_scale, op.j) / static_cast<Real>(depth.end);
     for (int row = op.row; row < op.row + op.rows; ++row) {
       Real* const sums = s.row(row);
       // Keys innermost: neighbouring sums do not wait for each other, and each still adds up in the order of d.
-      for (int d = 0; d < op.depth; ++d) {
+      for (int d = 0; d < depth.end; ++d) {
         const Real query = q.at(row, d);
         for (int key = 0; key < op.cols; ++key) sums[key] += query * k.at(op.col + key, d);
       }
@@ -199,12 +206,13 @@ class Executor final : public OpSink {
     const int first_key = op.j * m_schedule.tile().bc;
     const Range keys = {first_key, first_key + op.depth};
     Tile<Real>& p = m_chip.need(op, Tensor::P, rows(op), keys);
-    Tile<Real>& v = m_chip.need(op, Tensor::V, keys, cols(op));
+    Tile<Real>& v = m_chip.need(op, m_in_fp8 ? Tensor::V_fp8 : Tensor::V, keys, cols(op));
     Tile<Real>& acc = m_chip.need(op, Tensor::O, rows(op), cols(op));
+    const Real v_scale = m_in_fp8 ? scale_of(op, Tensor::V_scale, op.j) : Real(1);
     for (int row = op.row; row < op.row + op.rows; ++row) {
       Real* const sums = acc.row(row) + (op.col - acc.cols().begin);
       for (int key = keys.begin; key < keys.end; ++key) {
-        const Real probability = p.at(row, key);
+        const Real probability = m_in_fp8 ? v_scale * weight_in_fp8(p.at(row, key)) : p.at(row, key);
         const Real* const value = v.row(key) + (op.col - v.cols().begin);
         for (int d = 0; d < op.cols; ++d) sums[d] += probability * value[d];
       }
@@ -213,6 +221,38 @@ class Executor final : public OpSink {
     if (rescales == m_rescale.end()) return;  // no online softmax before it
     if (m_options.after_tile) m_options.after_tile(state(op, rescales->second));
     m_rescale.erase(rescales);
+  }
+
+  /// Of the fp8 copies: the scale of a tile.
+  Real scale_of(const TileOp& op, Tensor tensor, int tile) {
+    return m_chip.need(op, tensor, {tile, tile + 1}, kStatistic).at(tile, 0);
+  }
+  /// P on its way to the tensor cores.
+  static Real weight_in_fp8(Real p) {
+    constexpr double kUnit = 1 << kFp8WeightExponent;
+    return static_cast<Real>(round_to(DType::fp8, kUnit * static_cast<double>(p)) / kUnit);
+  }
+
+  void quantize(const TileOp& op) {
+    const bool is_query = op.tensor == Tensor::Q_fp8, is_value = op.tensor == Tensor::V_fp8;
+    const Tensor from = is_query ? Tensor::Q : is_value ? Tensor::V : Tensor::K;
+    const Tensor scale = is_query ? Tensor::Q_scale : is_value ? Tensor::V_scale : Tensor::K_scale;
+    const int last = is_query ? m_schedule.problem().seqlen_q : m_schedule.problem().seqlen_k;
+    const int head_dim = m_schedule.problem().head_dim, end = std::min(op.row + op.rows, last);
+    Tile<Real>& source = m_chip.need(op, from, {op.row, end}, {0, head_dim});
+    Tile<Real>& tile = m_chip.place(op.tensor);
+    tile.reset(rows(op), cols(op), 0);
+    for (int row = op.row; row < end; ++row) {
+      Real* const x = tile.row(row);
+      for (int d = 0; d < head_dim; ++d) x[d] = source.at(row, d);
+      if (!is_value && m_options.rotate) rotate_row(x, op.cols);
+      if (!is_value && !m_options.rotate)  // as large as it would be
+        for (int d = 0; d < head_dim; ++d) x[d] *= std::sqrt(static_cast<Real>(op.cols));
+    }
+    const Real unit = divide_by_scale<Real>({op.row, end}, op.cols, [&](int row) { return tile.row(row); });
+    Tile<Real>& one = m_chip.place(scale);
+    const int index = is_query ? op.i : op.j;
+    one.reset({index, index + 1}, kStatistic, unit);
   }
 
   void undo_normalize(const TileOp& op) {
@@ -343,6 +383,7 @@ class Executor final : public OpSink {
   const AttentionInputs& m_inputs;
   const ComputeOptions& m_options;
   const SparseMask m_mask = m_schedule.problem().mask();
+  const bool m_in_fp8 = uses(m_schedule, Tensor::Q_fp8);
   GlobalMemory<Real> m_memory;
   Chip<Real> m_chip;
   std::int64_t m_cta = 0;

@@ -63,6 +63,8 @@ struct TileState {
 struct ComputeOptions {
   /// Called after each weighted_sum that follows an online_softmax, in program order.
   std::function<void(const TileState&)> after_tile;
+  /// flash_v3_fp8: false leaves the rotation of Q and K out, to see what it is worth.
+  bool rotate = true;
 };
 
 /// Executes every CTA of every kernel in order, each operation as op.h defines it.

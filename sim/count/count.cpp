@@ -85,6 +85,7 @@ void add_op(const Schedule& schedule, const TileOp& op, std::int64_t times, Kern
     case Op::online_softmax:
       into.exps += times * (kept_pairs_in(schedule.problem().mask(), rows, cols) + op.rows);
       break;
+    case Op::quantize:
     case Op::clear_state:
     case Op::clear_gradient:
     case Op::row_dot:

@@ -12,12 +12,15 @@ BlockMap::BlockMap(const Schedule& schedule, int score_tiles) {
     const Layout layout = layout_of(tensor);
     const bool is_scores = layout == Layout::scores;
     const bool in_score_blocks = is_scores || layout == Layout::statistic;
-    grid.block_rows = layout == Layout::by_key ? schedule.tile().bc
+    grid.block_rows = is_scale(layout)           ? 1
+                      : layout == Layout::by_key ? schedule.tile().bc
                       : in_score_blocks ? schedule.score_block_rows()
                                         : schedule.tile().br;
     grid.tiles_across = is_scores ? score_tiles : 1;
     grid.block_cols = is_scores ? schedule.tile().bc * score_tiles : std::max(1, grid.shape.cols);
-    const int tile_rows = layout == Layout::by_key ? schedule.tile().bc : schedule.tile().br;
+    const int tile_rows = is_scale(layout)           ? 1
+                          : layout == Layout::by_key ? schedule.tile().bc
+                                                     : schedule.tile().br;
     grid.blocks_down_a_tile = std::max(1, tile_rows / grid.block_rows);
     grid.down = num_tiles(grid.shape.rows, grid.block_rows);
     grid.across = num_tiles(grid.shape.cols, grid.block_cols);
@@ -50,7 +53,7 @@ bool BlockMap::is_whole(const TileOp& op) const {
 }
 
 std::int64_t BlockMap::step_of(Tensor tensor, Axis axis) const {
-  const bool by_keys = layout_of(tensor) == Layout::by_key, is_scores = layout_of(tensor) == Layout::scores;
+  const bool by_keys = is_of_keys(layout_of(tensor)), is_scores = layout_of(tensor) == Layout::scores;
   const Grid& grid = m_grids[static_cast<std::size_t>(tensor)];
   const std::int64_t row = grid.across * grid.blocks_down_a_tile;
   if (axis == Axis::i) return by_keys ? 0 : row;

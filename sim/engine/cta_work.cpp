@@ -117,7 +117,7 @@ Step CtaWorks::prepared(const TileOp& op, const Repeat& repeat, int repetitions,
       step.fill_bytes = op.fill_bytes * repetitions / std::max(1, step.blocks.size());
       step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step * repetitions;
       const std::int64_t head_step = m_blocks.head_step_of(op.tensor);
-      if (layout_of(op.tensor) == Layout::by_key)
+      if (is_of_keys(layout_of(op.tensor)))
         step.kv_head_step = head_step;
       else
         step.query_head_step = head_step * (is_split(op.tensor) ? m_schedule.tile().splits : 1);
@@ -135,7 +135,7 @@ TileOp CtaWorks::operation(const PlacedWork& placed, std::size_t run, std::size_
   TileOp op = advanced(segment.ops[step], segment.repeat, n, m_schedule.tile());
   const bool moves = op.op == Op::load || op.op == Op::store;
   std::int64_t heads = placed.query_heads;
-  if (moves && layout_of(op.tensor) == Layout::by_key) heads = placed.kv_heads;
+  if (moves && is_of_keys(layout_of(op.tensor))) heads = placed.kv_heads;
   if (moves && is_split(op.tensor)) heads *= m_schedule.tile().splits;
   op.head += static_cast<int>(heads);
   return op;

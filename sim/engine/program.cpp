@@ -45,6 +45,10 @@ TileOp advanced(TileOp op, const Repeat& repeat, std::int64_t repetition, const 
   const bool over_keys = op.op == Op::scores || op.op == Op::mask || op.op == Op::online_softmax ||
                          op.op == Op::probabilities || op.op == Op::d_probabilities || op.op == Op::d_scores ||
                          (moves && layout_of(op.tensor) == Layout::scores);
+  if (moves && is_scale(layout_of(op.tensor))) {
+    if (axis == (layout_of(op.tensor) == Layout::key_tile ? Axis::j : Axis::i)) op.row += n;
+    return op;
+  }
   if (axis == Axis::i && !by_key) op.row += n * tile.br;
   if (axis == Axis::j && by_key) op.row += n * tile.bc;
   if (axis == Axis::j && over_keys) op.col += n * tile.bc;

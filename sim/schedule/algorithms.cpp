@@ -3,6 +3,7 @@
 #include "sim/error.h"
 #include "sim/schedule/decode_rung.h"
 #include "sim/schedule/flash_v3.h"
+#include "sim/schedule/flash_v3_fp8.h"
 #include "sim/schedule/tensor_backward.h"
 #include "sim/schedule/tensor_rungs.h"
 
@@ -23,7 +24,7 @@ TileShape three_pass_tensor_tile(const AttentionProblem& p) {
   return {mma_block_m(fma_width(p.head_dim)), kThreePassTensorKeys, kThreePassTensorStages};
 }
 TileShape flash_v2_tensor_tile(const AttentionProblem& p) {
-  return {mma_block_m(fma_width(p.head_dim)), mma_block_n(fma_width(p.head_dim)), 1};
+  return {mma_block_m(fma_width(p.head_dim)), mma_block_n(fma_width(p.head_dim), p.seqlen_k), 1};
 }
 
 /// Rows of the heads that share a KV head fill a tile of 16 together (decode_rung.h).
@@ -59,11 +60,13 @@ const std::vector<Algorithm>& all_algorithms() {
        flash_v2_tensor_tile, make_flash_v2_tensor},
       {"flash_v3", Pass::forward, "07", "Hopper: TMA, wgmma, warps that load and warps that compute (FlashAttention-3)",
        flash_v3_tile, make_flash_v3},
+      {"flash_v3_fp8", Pass::forward, "08", "the same on e4m3: rotated, rounded with a scale a tile, then multiplied",
+       flash_v3_fp8_tile, make_flash_v3_fp8, true},
       {"split_kv", Pass::forward, "decode", "decode: few rows, K/V split over CTAs, results combined (Flash-Decoding)",
        decode_tile, make_split_kv},
-      {"three_pass", Pass::backward, "", "P as the forward pass stored it; dP and dS go through HBM", fma_backward_tile,
+      {"three_pass", Pass::backward, "02", "P as the forward pass stored it; dP and dS go through HBM", fma_backward_tile,
        make_three_pass_backward},
-      {"flash_v1", Pass::backward, "", "S and P recomputed; K/V outside, dQ rewritten for every key tile",
+      {"flash_v1", Pass::backward, "04", "S and P recomputed; K/V outside, dQ rewritten for every key tile",
        fma_backward_tile, make_flash_v1_backward},
       {"flash_v2", Pass::backward, "05", "S and P recomputed, twice: a kernel for dK and dV, one for dQ",
        fma_backward_tile, make_flash_v2_backward},

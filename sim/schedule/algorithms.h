@@ -17,6 +17,8 @@ struct Algorithm {
   /// The tile the rung is built with for this problem: what is simulated when --br and --bc are not given.
   TileShape (*default_tile)(const AttentionProblem&);
   std::unique_ptr<Schedule> (*make)(const AttentionProblem&, TileShape);
+  /// Rounds its inputs to a narrower format than they come in: its results are held to its own schedule, executed.
+  bool quantizes = false;
 };
 
 /// Those of one pass, in the order of the ladder.
@@ -41,6 +43,7 @@ std::unique_ptr<Schedule> make_flash_v1(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v2(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v2_tensor(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v3(const AttentionProblem&, TileShape);
+std::unique_ptr<Schedule> make_flash_v3_fp8(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_split_kv(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_three_pass_backward(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v1_backward(const AttentionProblem&, TileShape);

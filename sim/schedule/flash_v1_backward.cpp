@@ -16,11 +16,11 @@ class FlashV1Backward final : public Schedule {
     m_tensors = {Tensor::Q,  Tensor::K,  Tensor::V,  Tensor::O, Tensor::LSE,
                  Tensor::dO, Tensor::dQ, Tensor::dK, Tensor::dV};
     // Q, dO, and one place for O (until D is known) and dQ; K and V. dK and dV are in registers.
-    const std::int64_t smem = backward_smem_bytes(tile.br, tile.bc, fma_width(p.head_dim), 3, 2);
+    const std::int64_t smem = flash_v1_backward_smem(tile.br, tile.bc, fma_width(p.head_dim)).bytes();
     m_kernels = {{"flash_v1_backward",
                   1,
                   p.num_kv_heads(),
-                  {kFmaThreads, smem, kBackwardRegisters},
+                  {kFmaThreads, smem, kFlashV1BackwardRegisters},
                   fma_thread_tile(tile.br, tile.bc)}};
   }
 
@@ -84,7 +84,7 @@ class FlashV1Backward final : public Schedule {
           cta.barrier(i, j);  // dQ has left
         });
       });
-      cta.barrier(0, j);  // Q and dO have been read: their places take dK and dV
+      cta.barrier(0, j);  // K and V have been read: their places take dK and dV
       cta.barrier(0, j);
       cta.store(Tensor::dK, 0, j);
       cta.store(Tensor::dV, 0, j);

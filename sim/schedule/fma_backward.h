@@ -39,15 +39,41 @@ inline constexpr int kRowDotRegisters = 48;
 inline constexpr int kKeyGradientsRegisters = 255;
 FLASHSCOPE_HD constexpr int query_gradient_registers(int width) { return width == 32 ? 168 : 255; }
 
-// ---- three_pass, flash_v1: not built yet ----------------------------------------------------------------------------
+// ---- three_pass ------------------------------------------------------------------------------------------------------
 
-/// The most that a thread can have, until a compiled kernel says how many it takes.
-inline constexpr int kBackwardRegisters = 255;
-
-/// Bytes of `query_tiles` tiles of Br rows and `key_tiles` tiles of Bc rows, all head_dim wide, with one Br × Bc place
-/// and two statistics a row.
-FLASHSCOPE_HD constexpr std::int64_t backward_smem_bytes(int br, int bc, int width, int query_tiles, int key_tiles) {
-  return std::int64_t{4} * ((query_tiles * br + key_tiles * bc) * smem_pitch(width) + br * smem_pitch(bc) + 2 * br);
+/// A tile of P or dS with queries as rows (a), and the rows that it weighs (b): K for dQ, dO or Q for dV and dK. Then, in
+/// their place, the result (s).
+FLASHSCOPE_HD constexpr SmemLayout gradient_sum_smem(int br, int bc, int width, bool by_key) {
+  const int scores = br * smem_pitch(bc), rows = (by_key ? br : bc) * smem_pitch(width);
+  const int result = (by_key ? bc : br) * smem_pitch(width);
+  return {0, scores, 0, 0, 0, 0, scores + rows > result ? scores + rows : result};
 }
+
+/// Registers a thread, as in fma_rungs.h: of dV and dK, of dQ, of dP, and of dS.
+FLASHSCOPE_HD constexpr int key_sum_registers(int width, bool is_fp32, bool is_bf16) {
+  if (is_fp32) return width <= 64 ? 96 : 128;
+  if (width == 32 && !is_bf16) return 96;
+  return width <= 64 ? 128 : 168;
+}
+FLASHSCOPE_HD constexpr int query_sum_registers(int width) { return width <= 128 ? 128 : 168; }
+FLASHSCOPE_HD constexpr int d_probability_registers(bool is_fp32) { return is_fp32 ? 96 : 80; }
+inline constexpr int kDSoftmaxRegisters = 64;  // 46 are used, but all 16 named barriers too: four CTAs an SM
+
+// ---- flash_v1 --------------------------------------------------------------------------------------------------------
+
+/// Q, dO, O (then dQ), K and V (at the end dK and dV), one place for P and then dS, queries as rows, and LSE and D.
+struct FlashV1BackwardSmem {
+  int q = 0, d_o = 0, o = 0, k = 0, v = 0;
+  int s = 0;
+  int lse = 0, d = 0;
+  int floats = 0;
+  FLASHSCOPE_HD constexpr std::int64_t bytes() const { return std::int64_t{4} * floats; }
+};
+FLASHSCOPE_HD constexpr FlashV1BackwardSmem flash_v1_backward_smem(int br, int bc, int width) {
+  const int q = br * smem_pitch(width), k = bc * smem_pitch(width);
+  const int s = 3 * q + 2 * k, lse = s + br * smem_pitch(bc);
+  return {0, q, 2 * q, 3 * q, 3 * q + k, s, lse, lse + br, lse + 2 * br};
+}
+inline constexpr int kFlashV1BackwardRegisters = 255;
 
 }  // namespace flashscope

@@ -110,12 +110,13 @@ WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopySha
       work.then({.instructions = rows * keys, .clocks = straight(rows * keys), .alu = rows * keys});  // row maxima
       work.then({.instructions = 2 * rows, .clocks = straight(2 * rows), .alu = rows, .wavefronts = rows, .waits = 1},
                 2);  // over four lanes
-      // The scale is part of the exponent: a multiply-add, an exponential and an addition an element.
-      const int n = rows * (3 * keys + cols + 10);
+      // The scale is part of the exponent: a multiply-add, an exponential and an addition an element. A vote of the warp
+      // leaves acc as it is where no maximum moved, which is so after the first few tiles.
+      const int n = rows * (3 * keys + 6) + 3;
       return work.then({.instructions = n,
                         .clocks = straight(n),
-                        .fma = rows * (2 * keys + cols + 4),
-                        .alu = 4 * rows,
+                        .fma = rows * (2 * keys + 3),
+                        .alu = 2 * rows,
                         .mufu = rows * (keys + 1),
                         .waits = 1});
     }
@@ -144,8 +145,12 @@ WarpWork wgmma_product(int cols, int depth, bool defers, int element_bytes) {
 }  // namespace
 
 WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op) {
+  return wgmma_warp_work(schedule, op, element_bytes(schedule.problem().dtype));
+}
+
+WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op, int element) {
   const TileShape& tile = schedule.tile();
-  const int width = hopper_width(schedule.problem().head_dim), element = element_bytes(schedule.problem().dtype);
+  const int width = hopper_width(schedule.problem().head_dim);
   constexpr int kRows = 2;                                    // of a thread
   const int keys = kPairs * ceil_div(tile.bc, 8), cols = kPairs * width / 8;
   switch (op.op) {
@@ -188,6 +193,48 @@ WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op) {
     default: break;
   }
   throw Error(ErrorKind::internal, std::string("wgmma_warp_work: ") + name_of(op.op) + " is no operation of these rungs");
+}
+
+WarpWork quantize_warp_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy) {
+  const int width = hopper_width(schedule.problem().head_dim), threads = std::max(1, copy.threads);
+  switch (op.op) {
+    case Op::load: {  // all of a thread's vectors at once, into registers
+      const int vectors = ceil_div(copy.rows * copy.cols, std::max(1, copy.vector) * threads);
+      const int n = 20 + 4 * vectors;
+      return WarpWork().then({.instructions = n, .clocks = 2 * n, .fma = vectors, .alu = 10 + 2 * vectors, .waits = 1});
+    }
+    case Op::quantize: {
+      const int elements = ceil_div(op.rows * op.cols, threads);
+      const bool rotates = op.tensor != Tensor::V_fp8;
+      int stages = 0;  // of the rotation: three of them exchange with another lane
+      while (rotates && 1 << stages < width) ++stages;
+      const int shuffles = rotates ? 3 * elements : 0;
+      WarpWork work;
+      // Widened, sign, stages; the largest magnitude.
+      const int n = elements * (3 + stages) + shuffles;
+      work.then({.instructions = n,
+                 .clocks = straight(n),
+                 .fma = elements * (1 + stages),
+                 .alu = 2 * elements,
+                 .wavefronts = shuffles,
+                 .waits = rotates ? 3 : 0});
+      work.then({.instructions = 30, .clocks = 60, .alu = 12, .wavefronts = 12, .waits = 6});  // over the CTA
+      // Scaled, checked, rounded in pairs; V through shared memory, as bytes.
+      const int m = 3 * elements + elements / 2, bytes = rotates ? 0 : 2 * ceil_div(elements, 16) * 2;
+      return work.then(
+          {.instructions = m + bytes, .clocks = straight(m + bytes), .fma = elements, .alu = 2 * elements + elements / 2,
+           .wavefronts = 4 * bytes, .waits = rotates ? 0 : 1});
+    }
+    case Op::store: {
+      const int vectors = ceil_div(copy.rows * copy.cols, std::max(1, copy.vector) * threads);
+      const int n = 10 + 4 * vectors;
+      return WarpWork().then({.instructions = n, .clocks = 2 * n, .alu = 4 + vectors});
+    }
+    case Op::barrier:
+    case Op::wait: return {};
+    default: break;
+  }
+  throw Error(ErrorKind::internal, std::string("quantize_warp_work: ") + name_of(op.op) + " is no operation of this kernel");
 }
 
 namespace {

@@ -25,8 +25,15 @@ enum class Tensor : std::uint8_t {
   // Of one of several parts of the keys (split_kv); one head a query head and split: head · splits + split
   O_split,    // seqlen_q × head_dim, float32
   LSE_split,  // seqlen_q × 1, float32
+  // Rounded to e4m3, divided by one scale a tile (flash_v3_fp8); the columns are those of the compiled width
+  Q_fp8,    // seqlen_q × width, rotated
+  K_fp8,    // seqlen_k × width, rotated likewise
+  V_fp8,    // seqlen_k, in whole tiles × width; in memory each tile lies transposed: width rows of Bc keys
+  Q_scale,  // one float32 a query tile
+  K_scale,  // one float32 a key tile
+  V_scale,  // likewise
 };
-inline constexpr int kNumTensors = 18;
+inline constexpr int kNumTensors = 24;
 const char* name_of(Tensor tensor);
 
 /// What a tensor's rows and columns follow: that decides its tiles, its head and its bytes.
@@ -35,19 +42,33 @@ enum class Layout : std::uint8_t {
   by_key,     // rows are keys, columns head_dim; one head a KV head
   scores,     // queries × keys
   statistic,  // one float32 a query
+  query_tile,  // one float32 a query tile
+  key_tile,    // one float32 a key tile; one head a KV head
 };
+/// Heads of such tensors are KV heads.
+constexpr bool is_of_keys(Layout layout) { return layout == Layout::by_key || layout == Layout::key_tile; }
+constexpr bool is_scale(Layout layout) { return layout == Layout::query_tile || layout == Layout::key_tile; }
 constexpr bool is_split(Tensor tensor) { return tensor == Tensor::O_split || tensor == Tensor::LSE_split; }
+constexpr bool is_fp8(Tensor tensor) {
+  return tensor == Tensor::Q_fp8 || tensor == Tensor::K_fp8 || tensor == Tensor::V_fp8;
+}
 constexpr Layout layout_of(Tensor tensor) {
   switch (tensor) {
     case Tensor::Q:
     case Tensor::O:
     case Tensor::dO:
     case Tensor::dQ:
+    case Tensor::Q_fp8:
     case Tensor::O_split: return Layout::by_query;
     case Tensor::K:
     case Tensor::V:
     case Tensor::dK:
+    case Tensor::K_fp8:
+    case Tensor::V_fp8:
     case Tensor::dV: return Layout::by_key;
+    case Tensor::Q_scale: return Layout::query_tile;
+    case Tensor::K_scale:
+    case Tensor::V_scale: return Layout::key_tile;
     case Tensor::S:
     case Tensor::P:
     case Tensor::dP:
@@ -87,14 +108,16 @@ enum class Op : std::uint8_t {
   gradient_sum,     // by `tensor`: dV += Pᵀ dO, dK += softmax_scale · dSᵀ Q, dQ += softmax_scale · dS K
   // Decode
   combine,  // O and LSE of all splits: m = max LSE; l = Σ exp(LSE - m); acc = Σ exp(LSE - m) O
+  // Low precision
+  quantize,  // `tensor` (Q_fp8, K_fp8 or V_fp8) and its scale from the tile of Q, K or V; Q and K are rotated first
 };
-inline constexpr int kNumOps = 20;
+inline constexpr int kNumOps = 21;
 const char* name_of(Op op);
 
 /// One operation on one tile. A value: it names tiles, never pointers.
 struct TileOp {
   Op op = Op::barrier;
-  Tensor tensor = Tensor::Q;  // load, store; clear_gradient, row_dot, gradient_sum
+  Tensor tensor = Tensor::Q;  // load, store; clear_gradient, row_dot, gradient_sum, quantize
   int head = 0;               // batch · heads + head; of a moved tensor by key: batch · kv_heads + kv_head;
                               // of a split's tensor: (batch · heads + head) · splits + split
   int heads = 1;              // heads that it covers, from `head` on, the region in each of them

@@ -14,7 +14,8 @@ namespace flashscope {
 const char* name_of(Tensor tensor) {
   static constexpr const char* names[kNumTensors] = {"Q",   "K", "V", "S",  "P",  "O",  "LSE", "M",
                                                       "L",   "dO", "dQ", "dK", "dV", "dP", "dS",  "D",
-                                                      "O_split", "LSE_split"};
+                                                      "O_split", "LSE_split",
+                                                      "Q_fp8", "K_fp8", "V_fp8", "Q_scale", "K_scale", "V_scale"};
   return names[static_cast<int>(tensor)];
 }
 
@@ -24,7 +25,7 @@ const char* name_of(Op op) {
                                                  "undo_normalize", "normalize", "log_sum_exp",    "barrier",
                                                  "wait",
                                                  "clear_gradient", "row_dot",   "probabilities",  "d_probabilities",
-                                                 "d_scores",       "gradient_sum", "combine"};
+                                                 "d_scores",       "gradient_sum", "combine",        "quantize"};
   return names[static_cast<int>(op)];
 }
 
@@ -33,11 +34,19 @@ TensorShape shape_of(Tensor tensor, const AttentionProblem& p, const TileShape& 
   if (is_split(tensor))
     return tensor == Tensor::O_split ? TensorShape{p.seqlen_q, p.head_dim, p.num_heads() * tile.splits, 4, p.head_dim}
                                      : TensorShape{p.seqlen_q, 1, p.num_heads() * tile.splits, 4, 1};
+  if (is_fp8(tensor)) {
+    const int width = hopper_width(p.head_dim);
+    if (tensor == Tensor::Q_fp8) return {p.seqlen_q, width, p.num_heads(), 1, width};
+    const int rows = tensor == Tensor::K_fp8 ? p.seqlen_k : num_tiles(p.seqlen_k, tile.bc) * tile.bc;
+    return {rows, width, p.num_kv_heads(), 1, width};
+  }
   switch (layout_of(tensor)) {
     case Layout::by_query: return {p.seqlen_q, p.head_dim, p.num_heads(), element, p.head_dim};
     case Layout::by_key: return {p.seqlen_k, p.head_dim, p.num_kv_heads(), element, p.head_dim};
     case Layout::scores: return {p.seqlen_q, p.seqlen_k, p.num_heads(), element, score_pitch(p.seqlen_k, element)};
     case Layout::statistic: return {p.seqlen_q, 1, p.num_heads(), 4, 1};
+    case Layout::query_tile: return {num_tiles(p.seqlen_q, tile.br), 1, p.num_heads(), 4, 1};
+    case Layout::key_tile: return {num_tiles(p.seqlen_k, tile.bc), 1, p.num_kv_heads(), 4, 1};
   }
   throw Error(ErrorKind::internal, "shape_of: unknown tensor");
 }
@@ -159,6 +168,7 @@ bool Schedule::tiles_aligned() const {
   for (Tensor tensor : m_tensors) {
     const TensorShape shape = shape_of(tensor, m_problem, m_tile);
     const Layout layout = layout_of(tensor);
+    if (is_scale(layout)) continue;  // one element a request: one sector, wherever it lies
     const std::int64_t tile_step = layout == Layout::statistic ? std::int64_t{m_tile.br} * shape.element_bytes : shape.pitch();
     if (tile_step % kSectorBytes != 0) return false;
     if (layout == Layout::scores && m_tile.bc * shape.element_bytes % kSectorBytes != 0) return false;
@@ -168,7 +178,7 @@ bool Schedule::tiles_aligned() const {
 
 bool Schedule::heads_aligned() const {
   return std::all_of(m_tensors.begin(), m_tensors.end(), [this](Tensor tensor) {
-    return shape_of(tensor, m_problem, m_tile).head_bytes() % kSectorBytes == 0;
+    return is_scale(layout_of(tensor)) || shape_of(tensor, m_problem, m_tile).head_bytes() % kSectorBytes == 0;
   });
 }
 
@@ -221,7 +231,7 @@ WarpWork Schedule::warp_work(int kernel, const TileOp& op) const {
     case Op::log_sum_exp: return row_end_work(output.rows);
     case Op::barrier:
     case Op::wait: return {};
-    // Backward. three_pass and flash_v1 are not built: these are what the pieces of the other rungs would take.
+    // Backward. Sums over queries read P and dS down their columns in three_pass and flash_v1 (docs/deviations.md).
     case Op::clear_gradient: return arithmetic_work(gradient.rows * gradient.cols);
     case Op::row_dot: return arithmetic_work(output.rows * output.cols).then(row_end_work(output.rows));
     case Op::probabilities:
@@ -231,6 +241,7 @@ WarpWork Schedule::warp_work(int kernel, const TileOp& op) const {
       return arithmetic_work(2 * scores.rows * scores.cols).then(stage_scores_work(scores.rows, scores.cols));
     case Op::combine: return arithmetic_work(2 * m_tile.splits * output.rows * output.cols);
     case Op::gradient_sum: return product_work(gradient.rows, gradient.cols, by_key ? m_tile.br : m_tile.bc);
+    case Op::quantize: break;  // no rung on FMA units
   }
   throw Error(ErrorKind::internal, "warp_work: unknown operation");
 }
@@ -259,13 +270,26 @@ bool is_key_tile_seen(const AttentionProblem& p, const TileShape& tile, int j) {
   return false;
 }
 
-void CtaProgram::move(Op op, Tensor tensor, int i, int j, Access access) {
+Range CtaProgram::tile_rows_of(Tensor tensor, int i, int j) const {
   switch (layout_of(tensor)) {
-    case Layout::by_query: return move_region(op, tensor, i, j, rows_of(i), {0, head_dim()}, access);
-    case Layout::by_key: return move_region(op, tensor, i, j, keys_of(j), {0, head_dim()}, access);
-    case Layout::scores: return move_region(op, tensor, i, j, rows_of(i), keys_of(j), access);
-    case Layout::statistic: return move_region(op, tensor, i, j, rows_of(i), {0, 1}, access);
+    case Layout::by_key:  // V_fp8 is kept in whole tiles
+      return tensor == Tensor::V_fp8 ? Range{j * m_schedule.tile().bc, (j + 1) * m_schedule.tile().bc} : keys_of(j);
+    case Layout::query_tile: return {i, i + 1};
+    case Layout::key_tile: return {j, j + 1};
+    case Layout::by_query:
+    case Layout::scores:
+    case Layout::statistic: break;
   }
+  return rows_of(i);
+}
+
+Range CtaProgram::tile_cols_of(Tensor tensor, int j) const {
+  if (layout_of(tensor) == Layout::scores) return keys_of(j);
+  return {0, shape_of(tensor, problem()).cols};
+}
+
+void CtaProgram::move(Op op, Tensor tensor, int i, int j, Access access) {
+  move_region(op, tensor, i, j, tile_rows_of(tensor, i, j), tile_cols_of(tensor, j), access);
 }
 
 namespace {
@@ -305,11 +329,11 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
   t.op = op;
   t.tensor = tensor;
   t.head = m_head;
-  if (layout_of(tensor) == Layout::by_key)
+  if (is_of_keys(layout_of(tensor)))
     t.head = m_head / p.heads * p.kv_heads + kv_head_of(m_head % p.heads, p.heads, p.kv_heads);
   else if (is_split(tensor))
     t.head = m_head * m_schedule.tile().splits + m_split;
-  if (layout_of(tensor) != Layout::by_key) t.heads = m_heads;
+  if (!is_of_keys(layout_of(tensor))) t.heads = m_heads;
   t.i = i;
   t.j = j;
   t.row = rows.begin;
@@ -339,12 +363,11 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
 }
 
 int CtaProgram::start(Tensor tensor, int i, int j, Access access) {
-  const Range rows = layout_of(tensor) == Layout::by_key ? keys_of(j) : rows_of(i);
-  const bool is_statistic = layout_of(tensor) == Layout::statistic;
-  const Range cols = layout_of(tensor) == Layout::scores ? keys_of(j) : Range{0, is_statistic ? 1 : head_dim()};
+  const Range rows = tile_rows_of(tensor, i, j), cols = tile_cols_of(tensor, j);
+  const bool is_statistic = layout_of(tensor) == Layout::statistic || is_scale(layout_of(tensor));
   if (access == Access::copy && !is_statistic) access = Access::async_copy;
   TileOp t = moved(Op::load, tensor, i, j, rows, cols, access);
-  const TensorShape shape = shape_of(tensor, problem());
+  const TensorShape shape = shape_of(tensor, problem(), m_schedule.tile());
   const std::int64_t first_byte =
       t.head * shape.head_bytes() + t.row * shape.pitch() + std::int64_t{t.col} * shape.element_bytes;
   const std::int64_t row_bytes = std::int64_t{t.cols} * shape.element_bytes;

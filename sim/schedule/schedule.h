@@ -241,6 +241,10 @@ class CtaProgram {
   void log_sum_exp(int i, Range rows) { compute(Op::log_sum_exp, i, 0, rows, {0, 1}, 0); }
   void combine(int i) { compute(Op::combine, i, 0, rows_of(i), {0, head_dim()}, 0); }
   void barrier(int i, int j) { compute(Op::barrier, i, j, {0, 0}, {0, 0}, 0); }
+  /// Q_fp8 from Q, K_fp8 from K, V_fp8 from V.
+  void quantize(Tensor tensor, int i, int j) {
+    compute(Op::quantize, i, j, tile_rows_of(tensor, i, j), tile_cols_of(tensor, j), 0, tensor);
+  }
 
   void clear_gradient(Tensor tensor, int i, int j) {
     compute(Op::clear_gradient, i, j, owner_rows(tensor, i, j), {0, head_dim()}, 0, tensor);
@@ -278,6 +282,8 @@ class CtaProgram {
  private:
   const AttentionProblem& problem() const { return m_schedule.problem(); }
   int head_dim() const { return problem().head_dim; }
+  Range tile_rows_of(Tensor tensor, int i, int j) const;
+  Range tile_cols_of(Tensor tensor, int j) const;
   Range owner_rows(Tensor tensor, int i, int j) const {
     return layout_of(tensor) == Layout::by_key ? keys_of(j) : rows_of(i);
   }

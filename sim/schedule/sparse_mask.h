@@ -57,10 +57,9 @@ FLASHSCOPE_HD int sequence_of(const SparseMask& mask, int row) {
   return lo;
 }
 
-/// Keys that query `row` sees of its own sequence, blocks left aside. Grows with the row, as in a band.
-FLASHSCOPE_HD Range kept_keys(const SparseMask& mask, int row) {
+/// Keys that query `row`, of sequence s, sees, blocks left aside.
+FLASHSCOPE_HD Range kept_keys_in(const SparseMask& mask, int s, int row) {
   if (mask.sequences.count == 0) return kept_keys(static_cast<const MaskShape&>(mask), row);
-  const int s = sequence_of(mask, row);
   const int* const rows = mask.row_offsets() + s;
   const int* const columns = mask.column_offsets() + s;
   const MaskShape one = {rows[1] - rows[0], columns[1] - columns[0], mask.left, mask.right};
@@ -68,20 +67,46 @@ FLASHSCOPE_HD Range kept_keys(const SparseMask& mask, int row) {
   return {keys.begin + columns[0], keys.end + columns[0]};
 }
 
+/// The same of any row, in its own sequence. Grows with the row, as in a band.
+FLASHSCOPE_HD Range kept_keys(const SparseMask& mask, int row) {
+  return kept_keys_in(mask, sequence_of(mask, row), row);
+}
+
 FLASHSCOPE_HD bool is_kept(const SparseMask& mask, int row, int key) {
   const Range keys = kept_keys(mask, row);
   return keys.begin <= key && key < keys.end && mask.block_kept(row / mask.block_rows(), key / mask.block_columns());
 }
 
-/// What rows of one sequence see of `keys`, blocks left aside: their ranges overlap into one. begin >= end: nothing.
-FLASHSCOPE_HD Range seen_of(const SparseMask& mask, Range rows, Range keys) {
-  const Range first = kept_keys(mask, rows.begin), last = kept_keys(mask, rows.end - 1);
+/// What query `row` sees of up to 64 keys, as bits: bit n for key keys.begin + n. Keys past the end are not seen; a row
+/// past the end, as tiles have them, counts as the last.
+FLASHSCOPE_HD std::uint64_t kept_bits(const SparseMask& mask, int row, Range keys) {
+  const auto bits_from = [&](int begin, int end) {  // of keys [begin, end), at most 64
+    const std::uint64_t ones = ~std::uint64_t{0} >> (64 - (end - begin));
+    return ones << (begin - keys.begin);
+  };
+  row = min_int(row, mask.seqlen_q - 1);
+  const Range kept = kept_keys(mask, row), seen = {max_int(kept.begin, keys.begin), min_int(kept.end, keys.end)};
+  if (seen.begin >= seen.end) return 0;
+  if (!mask.blocks.words) return bits_from(seen.begin, seen.end);
+  std::uint64_t bits = 0;
+  const int width = mask.block_columns(), block_row = row / mask.block_rows();
+  for (int key = seen.begin; key < seen.end;) {  // block by block
+    const int column = key / width, end = min_int(seen.end, (column + 1) * width);
+    if (mask.block_kept(block_row, column)) bits |= bits_from(key, end);
+    key = end;
+  }
+  return bits;
+}
+
+/// What rows of sequence s see of `keys`, blocks left aside: their ranges overlap into one. begin >= end: nothing.
+FLASHSCOPE_HD Range seen_in(const SparseMask& mask, int s, Range rows, Range keys) {
+  const Range first = kept_keys_in(mask, s, rows.begin), last = kept_keys_in(mask, s, rows.end - 1);
   return {max_int(first.begin, keys.begin), min_int(last.end, keys.end)};
 }
 
-/// True when some pair of rows × keys is kept, for rows of one sequence.
-FLASHSCOPE_HD bool any_kept_in_sequence(const SparseMask& mask, Range rows, Range keys) {
-  const Range seen = seen_of(mask, rows, keys);
+/// True when some pair of rows × keys is kept, for rows of sequence s.
+FLASHSCOPE_HD bool any_kept_in(const SparseMask& mask, int s, Range rows, Range keys) {
+  const Range seen = seen_in(mask, s, rows, keys);
   if (seen.begin >= seen.end) return false;
   if (!mask.blocks.words) return true;
   for (int row = rows.begin / mask.block_rows(); row <= (rows.end - 1) / mask.block_rows(); ++row)
@@ -92,7 +117,7 @@ FLASHSCOPE_HD bool any_kept_in_sequence(const SparseMask& mask, Range rows, Rang
                        min_int(rows.end, (row + 1) * mask.block_rows())};
       const Range k = {max_int(keys.begin, column * mask.block_columns()),
                        min_int(keys.end, (column + 1) * mask.block_columns())};
-      const Range in_block = seen_of(mask, r, k);
+      const Range in_block = seen_in(mask, s, r, k);
       if (in_block.begin < in_block.end) return true;
     }
   return false;
@@ -100,10 +125,10 @@ FLASHSCOPE_HD bool any_kept_in_sequence(const SparseMask& mask, Range rows, Rang
 
 /// True when some pair of rows × keys is kept: a tile of them is loaded, any other is skipped.
 FLASHSCOPE_HD bool any_kept(const SparseMask& mask, Range rows, Range keys) {
-  if (mask.sequences.count == 0) return any_kept_in_sequence(mask, rows, keys);
-  for (int row = rows.begin; row < rows.end;) {
-    const int end = min_int(rows.end, mask.row_offsets()[sequence_of(mask, row) + 1]);
-    if (any_kept_in_sequence(mask, {row, end}, keys)) return true;
+  for (int row = rows.begin; row < rows.end;) {  // sequence by sequence
+    const int s = sequence_of(mask, row);
+    const int end = mask.sequences.count == 0 ? rows.end : min_int(rows.end, mask.row_offsets()[s + 1]);
+    if (any_kept_in(mask, s, {row, end}, keys)) return true;
     row = end;
   }
   return false;

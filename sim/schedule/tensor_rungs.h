@@ -13,7 +13,13 @@ inline constexpr int kMmaWarps = kMmaThreads / kWarpSize;
 /// Tile of flash_v2_tensor by compiled width. A warp holds 32 rows of it, so that what it reads of K and V from shared
 /// memory serves two products of 16 rows; at 256 columns the registers suffice for 16.
 FLASHSCOPE_HD constexpr int mma_block_m(int width) { return width <= 128 ? 128 : 64; }
-FLASHSCOPE_HD constexpr int mma_block_n(int width) { return width <= 32 ? 64 : width <= 128 ? 48 : 32; }
+/// As many keys as the registers take: what happens once a tile (two barriers, the waits for the first fragments, two
+/// rounds of shuffles) then happens less often. Few keys at 64 columns get narrower tiles, of which less lies beyond the
+/// last key, and three CTAs an SM. docs/deviations.md has what was tried.
+inline constexpr int kMmaFewKeys = 256;
+FLASHSCOPE_HD constexpr int mma_block_n(int width, int seqlen_k) {
+  return width == 64 ? (seqlen_k <= kMmaFewKeys ? 48 : 128) : width <= 128 ? 64 : 32;
+}
 
 /// Offsets in elements. The kernels exist for elements of two bytes.
 struct MmaSmemLayout {
@@ -45,7 +51,9 @@ FLASHSCOPE_HD constexpr int three_pass_tensor_weighted_sum_smem(int br, int bc, 
 }
 
 // Registers a thread, as in fma_rungs.h.
-FLASHSCOPE_HD constexpr int flash_v2_tensor_registers(int width) { return width <= 64 ? 168 : 255; }
+FLASHSCOPE_HD constexpr int flash_v2_tensor_registers(int width, int bc) {
+  return width <= 64 && bc <= 64 ? 168 : 255;
+}
 inline constexpr int kScoresTensorRegisters = 128;
 FLASHSCOPE_HD constexpr int weighted_sum_tensor_registers(int width) {
   return width <= 64 ? 128 : width <= 128 ? 168 : 232;

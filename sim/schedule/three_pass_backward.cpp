@@ -18,22 +18,26 @@ class ThreePassBackward final : public Schedule {
                  Tensor::dQ, Tensor::dK, Tensor::dV, Tensor::dP, Tensor::dS};
     const std::int64_t tr = num_tiles(p.seqlen_q, tile.br), tc = num_tiles(p.seqlen_k, tile.bc);
     const int width = fma_width(p.head_dim);
-    const CtaResources sum = {kFmaThreads, sum_smem(tile, width), weighted_sum_registers(width, p.dtype == DType::bf16)};
+    const bool is_fp32 = p.dtype == DType::fp32;
+    const auto sum = [&](bool by_key) {
+      return CtaResources{kFmaThreads, gradient_sum_smem(tile.br, tile.bc, width, by_key).bytes(),
+                          by_key ? key_sum_registers(width, is_fp32, p.dtype == DType::bf16) : query_sum_registers(width)};
+    };
     const std::int64_t product_smem = three_pass_scores_smem(tile.br, tile.bc, width).bytes();
     m_kernels = {
-        {"three_pass_backward_dv", tc, p.num_kv_heads(), sum, fma_thread_tile(tile.bc, width)},
+        {"three_pass_backward_dv", tc, p.num_kv_heads(), sum(true), fma_thread_tile(tile.bc, width)},
         {"three_pass_backward_dp",
          tr * tc,
          p.num_heads(),
-         {kFmaThreads, product_smem, kScoresRegisters},
+         {kFmaThreads, product_smem, d_probability_registers(is_fp32)},
          fma_thread_tile(tile.br, tile.bc)},
         {"three_pass_backward_ds",
          tr,
          p.num_heads(),
-         {kSoftmaxThreads, d_softmax_row_bytes(p.seqlen_k), kSoftmaxRegisters},
+         {kSoftmaxThreads, d_softmax_row_bytes(p.seqlen_k), kDSoftmaxRegisters},
          {}},
-        {"three_pass_backward_dq", tr, p.num_heads(), sum, fma_thread_tile(tile.br, width)},
-        {"three_pass_backward_dk", tc, p.num_kv_heads(), sum, fma_thread_tile(tile.bc, width)},
+        {"three_pass_backward_dq", tr, p.num_heads(), sum(false), fma_thread_tile(tile.br, width)},
+        {"three_pass_backward_dk", tc, p.num_kv_heads(), sum(true), fma_thread_tile(tile.bc, width)},
     };
   }
 
@@ -72,14 +76,6 @@ class ThreePassBackward final : public Schedule {
   }
 
  private:
-  /// The larger of the two weighted sums: a tile of scores and the rows that it weighs, Bc (dQ) or Br (dK, dV) of them;
-  /// then, in their place, the result.
-  static std::int64_t sum_smem(TileShape tile, int width) {
-    const int by_query = three_pass_weighted_sum_smem(tile.br, tile.bc, width).floats;
-    const int by_key = three_pass_weighted_sum_smem(tile.bc, tile.br, width).floats;
-    return std::int64_t{4} * (by_query > by_key ? by_query : by_key);
-  }
-
   /// dV_j = Σ_i P_ijᵀ dO_i, or dK_j = softmax_scale · Σ_i dS_ijᵀ Q_i, over the query heads of the group.
   void key_gradient(Tensor gradient, int j, CtaProgram& cta) const {
     const int tr = num_tiles(problem().seqlen_q, tile().br);
@@ -117,7 +113,7 @@ class ThreePassBackward final : public Schedule {
       }
       cta.row_dot(Tensor::P, i, rows);
       cta.d_scores(i, 0, rows, keys);
-      cta.move_region(Op::store, Tensor::dS, i, 0, rows, keys, Access::copy_by_row);
+      cta.move_region(Op::store, Tensor::dS, i, 0, rows, keys, Access::whole_rows);
     }
   }
 

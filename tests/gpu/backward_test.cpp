@@ -16,6 +16,7 @@
 #include "sim/error.h"
 #include "sim/schedule/tensor_backward.h"
 #include "tests/sim/attention_cases.h"
+#include "tests/support/random_problem.h"
 
 namespace flashscope::kernels {
 namespace {
@@ -240,8 +241,9 @@ TEST_CASE("N10: a hundred runs of the backward pass give the same bits") {
   }
 }
 
-/// GQA, causal, windows, unequal lengths, empty rows, odd sizes, both passes, at the sizes of the simulator's own test
-/// of this kind; without the masks that no kernel takes, and large enough for E to be a measure (tolerance.h).
+/// GQA, causal, windows, packed sequences, block masks, unequal lengths, empty rows, odd sizes, both passes, at the sizes
+/// of the simulator's own test of this kind; without the masks that no kernel takes, and large enough for E to be a
+/// measure (tolerance.h).
 AttentionProblem random_kernel_problem(std::mt19937& random) {
   AttentionProblem p = random_small_problem(random);
   p.dense_mask = false;
@@ -253,18 +255,19 @@ AttentionProblem random_kernel_problem(std::mt19937& random) {
   while (p.num_kv_heads() * std::min(p.seqlen_q, p.seqlen_k) < 64) p.batch *= 2;
   if (random() % 16 == 0) p.seqlen_q = 0;
   if (random() % 16 == 0) p.seqlen_k = 0;
+  if (random() % 3 == 0) {
+    p.heads *= p.batch, p.kv_heads *= p.batch, p.batch = 1;  // packed sequences are a batch of their own
+    add_sparsity(p, random);
+  }
   return p;
 }
 
-TEST_CASE("2,000 random problems through the kernels: every element of O, LSE, dQ, dK, dV") {
-  const char* given = std::getenv("FLASHSCOPE_ROUNDS");
-  const int rounds = given ? std::atoi(given) : 2000;
-  const std::uint32_t seed = fresh_seed();
-  MESSAGE("FLASHSCOPE_SEED=", seed);
+TEST_CASE("two thousand random problems through the kernels: every element of O, LSE, dQ, dK, dV") {
+  const Rounds rounds(2000);
   // References are computed by all cores; the GPU takes one problem at a time. Each round has its own generator, so
   // that its problem does not depend on which thread took it.
   std::mutex mutex;
-  int next = 0;
+  int next = rounds.begin(), runs = 0;
   std::vector<std::string> failures;
   const auto work = [&] {
     for (;;) {
@@ -273,28 +276,29 @@ TEST_CASE("2,000 random problems through the kernels: every element of O, LSE, d
         const std::lock_guard lock(mutex);
         round = next++;
       }
-      if (round >= rounds) return;
-      std::mt19937 random(seed + static_cast<std::uint32_t>(round));
+      if (round >= rounds.end()) return;
+      std::mt19937 random = rounds.generator(round);
       const AttentionProblem p = random_kernel_problem(random);
       const auto judge_inputs = [&](bool& unlucky) {
         const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
         const Judge judge(p, inputs);
-        for (const std::string& rung : p.pass == Pass::forward ? rungs(p) : backward_rungs(p.dtype, p.head_dim)) {
+        for (const std::string& rung : p.pass == Pass::forward ? rungs(p) : backward_rungs(p)) {
           const auto schedule = make_schedule(rung, p);
           AttentionOutputs outputs;
           {
             const std::lock_guard lock(mutex);
             outputs = device().run(*schedule, inputs);
+            ++runs;
           }
-          for (const auto& [name, verified] : judge.judge(*schedule, outputs)) {
-            if (verified.passed) continue;
-            if (!unlucky && verified.tolerance_used < 2) {
+          for (const Judge::Judged& judged : judge.judge(*schedule, outputs)) {
+            if (judged.verified.passed) continue;
+            if (!unlucky && judged.verified.tolerance_used < 2) {
               unlucky = true;
               return;
             }
             const std::lock_guard lock(mutex);
-            failures.push_back("round " + std::to_string(round) + ", " + rung + ", " + name + " at " + verified.worst +
-                               ": " + std::to_string(verified.tolerance_used) + " times its tolerance, " + text_of(p));
+            failures.push_back(rounds.repeat(round, "two thousand random problems") + ": " + rung + ", " + text_of(p) + ": " +
+                               judged.failure);
           }
         }
       };
@@ -311,6 +315,8 @@ TEST_CASE("2,000 random problems through the kernels: every element of O, LSE, d
   for (unsigned n = 0; n < std::max(1u, std::thread::hardware_concurrency()); ++n) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
   for (const std::string& failure : failures) FAIL_CHECK(failure);
+  CHECK(runs >= rounds.end() - rounds.begin());
+  MESSAGE(runs, " runs of kernels");
 }
 
 TEST_CASE("a backward kernel's log is its schedule, operation by operation") {
@@ -327,7 +333,8 @@ TEST_CASE("a backward kernel's log is its schedule, operation by operation") {
     p.dtype = round % 2 ? DType::fp32 : DType::bf16;
     if (round == 0) p.seqlen_k = 0;
     if (round == 1) p.seqlen_q = 0;
-    for (const std::string& rung : backward_rungs(p.dtype)) {
+    if (round >= 20) add_sparsity(p, random);
+    for (const std::string& rung : backward_rungs(p)) {
       const auto schedule = make_schedule(rung, p);
       INFO(rung, ": ", text_of(p));
       check_log(expected_log(*schedule), device().log(*schedule, seeded_inputs(p, 1)));
@@ -430,10 +437,10 @@ TEST_CASE("a backward problem too large for the CPU is checked against the GPU's
 }
 
 TEST_CASE("larger random problems through the backward kernels") {
-  const std::uint32_t seed = fresh_seed();
-  MESSAGE("FLASHSCOPE_SEED=", seed);
-  std::mt19937 random(seed);
-  for (int round = 0; round < 20; ++round) {
+  const Rounds rounds(30);
+  for (int round = rounds.begin(); round < rounds.end(); ++round) {
+    INFO(rounds.repeat(round, "larger random problems"));
+    std::mt19937 random = rounds.generator(round);
     AttentionProblem p;
     p.pass = Pass::backward;
     p.kv_heads = 1 + static_cast<int>(random() % 2);
@@ -443,8 +450,10 @@ TEST_CASE("larger random problems through the backward kernels") {
     p.head_dim = 1 + static_cast<int>(random() % (round % 2 ? 128 : 256));
     p.dtype = round % 3 == 0 ? DType::fp32 : round % 3 == 1 ? DType::fp16 : DType::bf16;
     p.causal = random() % 2 == 0;
+    if (round >= 20) add_sparsity(p, random);
     const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
-    for (const std::string& rung : backward_rungs(p.dtype, p.head_dim)) check_rung(rung, p, inputs);
+    const Judge judge(p, inputs);
+    for (const std::string& rung : backward_rungs(p)) judge.check(rung);
   }
 }
 

@@ -3,10 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -28,13 +30,40 @@ inline std::uint32_t fresh_seed() {
   return given ? static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
 }
 
-/// Rungs that are built for a dtype.
+/// The rounds of a random test. Each has a generator of its own, so that one can be repeated by itself: FLASHSCOPE_SEED
+/// and FLASHSCOPE_ROUND. FLASHSCOPE_ROUNDS sets how many there are.
+class Rounds {
+ public:
+  explicit Rounds(int all) : m_seed(fresh_seed()) {
+    const auto given = [](const char* name, int otherwise) {
+      const char* text = std::getenv(name);
+      return text ? std::atoi(text) : otherwise;
+    };
+    m_begin = given("FLASHSCOPE_ROUND", 0);
+    m_end = std::getenv("FLASHSCOPE_ROUND") ? m_begin + 1 : given("FLASHSCOPE_ROUNDS", all);
+  }
+  int begin() const { return m_begin; }
+  int end() const { return m_end; }
+  std::mt19937 generator(int round) const { return std::mt19937(m_seed + static_cast<std::uint32_t>(round)); }
+  /// The command that runs this round alone. `test`: its name, or the start of it.
+  std::string repeat(int round, const std::string& test) const {
+    return "FLASHSCOPE_SEED=" + std::to_string(m_seed) + " FLASHSCOPE_ROUND=" + std::to_string(round) +
+           " test_gpu -tc=\"" + test + "*\"";
+  }
+
+ private:
+  std::uint32_t m_seed;
+  int m_begin, m_end;
+};
+
+/// Rungs that are built for a dtype and compute in it: those that quantise have their own tests (fp8_test.cpp).
 inline std::vector<std::string> rungs(DType dtype) {
   std::vector<std::string> names;
   AttentionProblem p;
   p.dtype = dtype;
   for (const Algorithm& algorithm : algorithms())
-    if (!algorithm.rung.empty() && device().why_unsupported(*make_schedule(algorithm.name, p)).empty())
+    if (!algorithm.rung.empty() && !algorithm.quantizes &&
+        device().why_unsupported(*make_schedule(algorithm.name, p)).empty())
       names.push_back(algorithm.name);
   return names;
 }
@@ -70,6 +99,17 @@ inline std::vector<std::string> backward_rungs(DType dtype, int head_dim = 64) {
   return names;
 }
 
+/// Those that can run a problem.
+inline std::vector<std::string> backward_rungs(const AttentionProblem& p) {
+  std::vector<std::string> names = backward_rungs(p.dtype, p.head_dim);
+  names.erase(std::remove_if(names.begin(), names.end(),
+                             [&](const std::string& name) {
+                               return !device().why_unsupported(*make_schedule(name, p)).empty();
+                             }),
+              names.end());
+  return names;
+}
+
 /// All of them, each with the widest dtype that it is built for.
 inline std::vector<std::pair<std::string, DType>> backward_rungs() {
   std::vector<std::pair<std::string, DType>> all;
@@ -83,11 +123,26 @@ inline std::vector<std::pair<std::string, DType>> backward_rungs() {
 /// Of float32 what is given; half precision has eleven bits, and inputs, weights and outputs are rounded to them.
 inline double within(DType dtype, double tolerance) { return dtype == DType::fp32 ? tolerance : 4e-3; }
 
+inline std::string sparsity_of(const AttentionProblem& p) {
+  std::string text;
+  if (p.block_mask) {
+    const BlockMask& mask = *p.block_mask.mask;
+    text += " blocks of " + std::to_string(mask.block_q) + "x" + std::to_string(mask.block_k) + ", " +
+            std::to_string(mask.kept_blocks()) + " of " + std::to_string(mask.rows) + "x" + std::to_string(mask.cols);
+  }
+  for (const auto* offsets : {&p.cu_seqlens_q, &p.cu_seqlens_k}) {
+    if (offsets->empty()) continue;
+    text += offsets == &p.cu_seqlens_q ? " sequences" : " keys";
+    for (int at : *offsets) text += " " + std::to_string(at);
+  }
+  return text;
+}
+
 inline std::string text_of(const AttentionProblem& p) {
   return std::string(name_of(p.dtype)) + " batch " + std::to_string(p.batch) + " heads " + std::to_string(p.heads) +
          "/" + std::to_string(p.kv_heads) + " seqlen " + std::to_string(p.seqlen_q) + "x" + std::to_string(p.seqlen_k) +
          " head_dim " + std::to_string(p.head_dim) + " window " + std::to_string(p.mask().left) + "," +
-         std::to_string(p.mask().right) + " scale " + std::to_string(p.scale()) + " " + name_of(p.pass);
+         std::to_string(p.mask().right) + " scale " + std::to_string(p.scale()) + " " + name_of(p.pass) + sparsity_of(p);
 }
 
 /// Columns of zeros behind the others, or fewer columns.
@@ -122,38 +177,56 @@ class Judge {
         m_reference(reference_attention(p, inputs)),
         m_same_precision(same_precision_attention(p, inputs)) {}
 
-  /// Runs the rung; flash_v1, which rounds O once per key tile, is held to its own schedule. `splits`: of split_kv.
+  /// What was compared, by name; of a failure also the first wrong element, and what it was held to.
+  struct Judged {
+    const char* name;
+    flashscope::Verification verified;
+    std::string failure;
+  };
+
+  /// Runs the rung; some are held to their own schedule (is_held_to_itself). `splits`: of split_kv.
   AttentionOutputs check(const std::string& rung, int splits = 3) const {
     const auto schedule = make_schedule(rung, m_problem, {0, 0, 0, false, splits});
     const AttentionOutputs outputs =
         rung == "flash_v3" ? run_rung(rung, m_problem, m_inputs) : device().run(*schedule, m_inputs);
     INFO(rung, ": ", text_of(m_problem));
-    for (const auto& [name, verified] : judge(*schedule, outputs)) check(name, verified);
+    for (const Judged& judged : judge(*schedule, outputs)) CHECK_MESSAGE(judged.verified.passed, judged.failure);
     return outputs;
   }
 
   /// Every element of O and LSE and, of a backward pass, of dQ, dK and dV.
-  std::vector<std::pair<const char*, flashscope::Verification>> judge(const Schedule& schedule,
-                                                                      const AttentionOutputs& outputs) const {
-    const AttentionOutputs own =
-        schedule.algorithm() == "flash_v1" ? compute(schedule, m_inputs) : AttentionOutputs{};
-    const AttentionOutputs& yardstick = schedule.algorithm() == "flash_v1" ? own : m_same_precision;
-    std::vector<std::pair<const char*, flashscope::Verification>> verified = {
-        {"O", compare(outputs.o, m_reference.o, yardstick.o, m_problem.dtype)},
-        {"LSE", compare(outputs.lse, m_reference.lse, yardstick.lse, DType::fp32)}};
+  std::vector<Judged> judge(const Schedule& schedule, const AttentionOutputs& outputs) const {
+    const bool to_itself = is_held_to_itself(schedule);
+    const AttentionOutputs own = to_itself ? compute(schedule, m_inputs) : AttentionOutputs{};
+    const AttentionOutputs& yardstick = to_itself ? own : m_same_precision;
+    const double e_o = largest_error(yardstick.o, m_reference.o), e_lse = largest_error(yardstick.lse, m_reference.lse);
+    std::vector<Judged> judged = {
+        told("O", compare(outputs.o, m_reference.o, e_o, m_problem.dtype), outputs.o, m_reference.o, e_o),
+        told("LSE", compare(outputs.lse, m_reference.lse, e_lse, DType::fp32), outputs.lse, m_reference.lse, e_lse)};
     if (m_problem.pass == Pass::backward) {
-      const OfGradients<flashscope::Verification> gradients = compare_gradients(
-          schedule, outputs, m_reference, largest_errors(m_same_precision, m_reference),
-          inherited_from_forward(m_problem, m_inputs, outputs, m_reference));
-      verified.insert(verified.end(), {{"dQ", gradients.d_q}, {"dK", gradients.d_k}, {"dV", gradients.d_v}});
+      const OfGradients<double> e = largest_errors(m_same_precision, m_reference);
+      const OfGradients<flashscope::Verification> gradients =
+          compare_gradients(schedule, outputs, m_reference, e,
+                            inherited_from_forward(m_problem, m_inputs, outputs, m_reference));
+      judged.push_back(told("dQ", gradients.d_q, outputs.d_q, m_reference.d_q, e.d_q));
+      judged.push_back(told("dK", gradients.d_k, outputs.d_k, m_reference.d_k, e.d_k));
+      judged.push_back(told("dV", gradients.d_v, outputs.d_v, m_reference.d_v, e.d_v));
     }
-    return verified;
+    return judged;
   }
 
  private:
-  static void check(const char* name, const flashscope::Verification& v) {
-    CHECK_MESSAGE(v.passed, name, " at ", v.worst, ": ", v.tolerance_used, " times its tolerance, max error ",
-                  v.max_abs, ", non-finite ", v.nonfinite);
+  static Judged told(const char* name, const flashscope::Verification& v, const Array& found, const Array& right,
+                     double e) {
+    if (v.passed) return {name, v, ""};
+    std::ostringstream text;
+    const auto bad = static_cast<std::size_t>(v.first_bad);
+    text.precision(12);
+    text << name << " at " << v.worst << ": " << v.tolerance_used << " times its tolerance, max error " << v.max_abs
+         << ", non-finite " << v.nonfinite << ", E " << e << " of " << right.values.size()
+         << " elements; the first wrong one, number " << bad << ", is " << found.values[bad] << " for "
+         << right.values[bad] << ", error " << std::fabs(found.values[bad] - right.values[bad]);
+    return {name, v, text.str()};
   }
 
   const AttentionProblem m_problem;

@@ -6,6 +6,7 @@
 
 #include "attention_cases.h"
 #include "sim/count/count.h"
+#include "sim/compute/rounding.h"
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
 
@@ -40,7 +41,16 @@ const std::vector<TileShape>& tiles() {
   return shapes;
 }
 
-/// The reference, and every algorithm at every tile shape, in fp64 and fp32.
+/// True where every element is a value of e4m3: an algorithm that quantises then rounds no input of one column.
+bool is_exact_in_fp8(const AttentionInputs& inputs) {
+  for (const Array* array : {&inputs.q, &inputs.k, &inputs.v})
+    for (double x : array->values)
+      if (!(round_to(DType::fp8, x) == x)) return false;
+  return true;
+}
+
+/// The reference, and every algorithm at every tile shape, in fp64 and fp32. Those that quantise take part where their
+/// rounding changes nothing.
 void check_everywhere(AttentionProblem p, const AttentionInputs& inputs, const std::vector<double>& o,
                       const std::vector<double>& lse, double tolerance = 1e-5) {
   const AttentionOutputs reference = reference_attention(p, inputs);
@@ -50,6 +60,7 @@ void check_everywhere(AttentionProblem p, const AttentionInputs& inputs, const s
     p.dtype = dtype;
     for (const Algorithm& algorithm : algorithms())
       for (TileShape tile : tiles()) {
+        if (algorithm.quantizes && !is_exact_in_fp8(inputs)) continue;
         CAPTURE(std::string(name_of(dtype)));
         CAPTURE(tile.br);
         CAPTURE(tile.bc);
@@ -86,6 +97,7 @@ TEST_CASE("scores far below zero are not an empty row") {
   p.dtype = DType::fp16;
   for (const Algorithm& algorithm : algorithms())
     for (TileShape tile : tiles()) {
+      if (algorithm.quantizes) continue;  // 60001 is 60000 there
       const bool stores_scores = algorithm.name.rfind("three_pass", 0) == 0;
       const AttentionOutputs out = compute(*make_schedule(algorithm.name, p, tile), inputs);
       CAPTURE(algorithm.name);
@@ -167,6 +179,7 @@ TEST_CASE("lengths off the tile: no key past the end, no other head's rows") {
         p.dtype = dtype;
         check_values("reference o", reference_attention(p, inputs).o, o, 1e-6);
         for (const Algorithm& algorithm : algorithms()) {
+          if (algorithm.quantizes) continue;  // 1063 has more bits
           const AttentionOutputs out = compute(*make_schedule(algorithm.name, p, {32, 32, 1}), inputs);
           CAPTURE(n);
           check_values(algorithm.name.c_str(), out.o, o, 1e-6);

@@ -38,6 +38,14 @@ TEST_CASE("a tile is visited when a pair of it is kept, unmasked when all are, a
             wrong += is_kept(mask, row, key) != is_kept(by_key, key, row);
             pairs += is_kept(mask, row, key);
           }
+        for (const SparseMask& side : {mask, by_key}) {  // as bits, of up to 64 keys and rows past the end
+          const Range of = side.by_key ? keys : rows;
+          const int first = side.by_key ? rows.begin : keys.begin, row = of.end - 1 + static_cast<int>(random() % 2);
+          const std::uint64_t bits = kept_bits(side, row, {first, first + 64});
+          for (int n = 0; n < 64; ++n)
+            wrong += (bits >> n & 1) != (first + n < side.seqlen_k &&
+                                         is_kept(side, std::min(row, side.seqlen_q - 1), first + n));
+        }
         all_pairs += pairs;
         const std::int64_t size = std::int64_t{rows.end - rows.begin} * (keys.end - keys.begin);
         wrong += kept_pairs_in(mask, rows, keys) != pairs;

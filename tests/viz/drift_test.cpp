@@ -13,6 +13,7 @@
 #include "viz/io/files.h"
 #include "viz/io/json_numbers.h"
 #include "viz/io/machine_io.h"
+#include "viz/io/prediction_io.h"
 #include "viz/io/recording.h"
 
 namespace flashscope {
@@ -24,13 +25,17 @@ const std::string kFile = test_data("predictions.json");
 
 std::string key_of(const RecordingRow& row) {
   const AttentionProblem& p = row.problem;
+  const Json written = problem_to_json(p);
+  const auto sparse = [&](const char* member) {
+    return written.contains(member) && !written[member].is_null() ? ", " + written[member].dump() : std::string();
+  };
   const auto text = [](std::int64_t n) { return std::to_string(n); };
   return row.algorithm + " " + name_of(p.pass) + " " + text(row.tile.br) + "x" + text(row.tile.bc) +
          (row.tile.splits > 0 ? ", splits " + text(row.tile.splits) : "") +
          (row.start == Start::warm ? ", warm" : "") + ", batch " + text(p.batch) + ", heads " +
          text(p.heads) + "/" + text(p.kv_heads) + ", seqlen " + text(p.seqlen_q) + "x" + text(p.seqlen_k) +
          ", head_dim " + text(p.head_dim) + ", " + name_of(p.dtype) + ", window " + text(p.mask().left) + "," +
-         text(p.mask().right);
+         text(p.mask().right) + sparse("block_mask") + sparse("cu_seqlens_q");
 }
 
 Json predictions() {

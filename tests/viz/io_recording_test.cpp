@@ -8,7 +8,9 @@
 
 #include "tests/support/temporary_folder.h"
 #include "tests/support/throws_error.h"
+#include "viz/io/block_mask_io.h"
 #include "viz/io/json_numbers.h"
+#include "viz/io/prediction_io.h"
 #include "viz/io/version.h"
 
 namespace flashscope {
@@ -190,7 +192,25 @@ TEST_CASE("faults are named with file and row") {
   CHECK(refused([](Json& d) { d["rows"][0]["problem"]["kv_heads"] = 3; }).kind == ErrorKind::input);
   CHECK(refused([](Json& d) { d["rows"][0]["problem"]["dtype"] = "int4"; }).kind == ErrorKind::input);
   CHECK(refused([](Json& d) { d["rows"][0]["problem"]["window"] = {1}; }).says("problem.window"));
-  CHECK(refused([](Json& d) { d["rows"][0]["problem"]["block_mask"] = "x"; }).kind == ErrorKind::unsupported);
+  CHECK(refused([](Json& d) { d["rows"][0]["problem"]["block_mask"] = "x"; }).says("block_mask: expected null or"));
+  const Json a_file = {{"name", "mine.json"}, {"block", {1, 1}}, {"blocks", {1, 1}}, {"kept", 1}};
+  CHECK(refused([&](Json& d) { d["rows"][0]["problem"]["block_mask"] = a_file; }).kind == ErrorKind::unsupported);
+  const Json other = {{"name", "local:0.5:0"}, {"block", {64, 64}}, {"blocks", {1, 1}}, {"kept", 999}};
+  CHECK(refused([&](Json& d) { d["rows"][0]["problem"]["block_mask"] = other; }).says("makes"));
+  CHECK(refused([](Json& d) { d["rows"][0]["problem"]["cu_seqlens_q"] = {0, "x"}; }).says("cu_seqlens_q: expected a list"));
+}
+
+TEST_CASE("packed sequences and preset block masks are read back as they were written") {
+  AttentionProblem packed;
+  packed.cu_seqlens_q = {0, 5, 5, packed.seqlen_q};
+  packed.cu_seqlens_k = {0, 0, 9, packed.seqlen_k};
+  AttentionProblem blocks;
+  blocks.block_mask.mask = std::make_shared<const BlockMask>(
+      load_block_mask("--block-mask", "random:0.3:7:48", blocks.seqlen_q, blocks.seqlen_k));
+  for (AttentionProblem p : {packed, blocks}) {
+    p.softmax_scale = p.scale();
+    CHECK(problem_from_json(problem_to_json(p), "problem") == p);
+  }
 }
 
 TEST_CASE("a recording that cannot be read is not overwritten by saving another") {

@@ -14,6 +14,7 @@
 #include "viz/cli/problem_options.h"
 #include "viz/cli/table.h"
 #include "viz/cli/today.h"
+#include "viz/io/block_mask_io.h"
 #include "viz/io/files.h"
 #include "viz/io/json_numbers.h"
 #include "viz/io/prediction_io.h"
@@ -237,7 +238,13 @@ void measure(const Options& options, Context& context) {
   const auto device = context.open_device();
   const kernels::DeviceInfo info = device->info();
   std::optional<Recording> recording;
-  if (!options.record.empty()) recording = open_recording(options.record, info, machine);
+  if (!options.record.empty()) {
+    for (const Task& task : tasks)
+      if (const std::string& mask = task.options.block_mask; !mask.empty() && !is_block_preset(mask))
+        throw Error(ErrorKind::unsupported,
+                    "--record: a recording names its block masks, and '" + mask + "' is a file; use a preset");
+    recording = open_recording(options.record, info, machine);
+  }
   if (machine.title.find(info.name) == std::string::npos)
     context.note(formatted("flashscope: measured on {}, predicted for {}; --gpu chooses the prediction\n", info.name,
                            machine.title));

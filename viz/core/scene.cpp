@@ -98,6 +98,12 @@ std::string doing(const StageTrace& trace, const OpSpan& span) {
     case Op::d_scores: return score_name("dS", op) + " = P ∘ (dP − D)";
     case Op::gradient_sum:
       return op.tensor == Tensor::dV ? "dV += Pᵀ·dO" : op.tensor == Tensor::dK ? "dK += dSᵀ·Q" : "dQ += dS·K";
+    case Op::quantize: {
+      const bool is_query = op.tensor == Tensor::Q_fp8, is_value = op.tensor == Tensor::V_fp8;
+      const std::string tile = "[" + std::to_string(is_query ? op.i : op.j) + "]";
+      return (is_query ? "rotate Q" : is_value ? "round V" : "rotate K") + tile + (is_value ? "" : ", round") +
+             " to e4m3 with one scale";
+    }
     case Op::combine: return "m, l, acc = O and LSE of all splits, weighted";
     case Op::barrier: return span.reason == Reason::launch ? "CTA starts" : "barrier";
     case Op::wait: return "wait for what was started";
@@ -151,10 +157,13 @@ class CtaFollower {
         if (!current && is_statistic(op.tensor)) drop(op.tensor);
         break;
       case Op::scores:
-        use({Tensor::Q, Tensor::K}, current);
+        use({Tensor::Q, Tensor::K, Tensor::Q_fp8, Tensor::K_fp8}, current);
         drop(Tensor::P);
         hold({Tensor::S, score_name("S", op), share, current, false, m_scores_in_registers});
-        if (!current) spend(Tensor::K);
+        if (!current) {
+          spend(Tensor::K);
+          spend(Tensor::K_fp8);
+        }
         break;
       case Op::mask: use({Tensor::S}, current); break;
       case Op::softmax:
@@ -170,11 +179,12 @@ class CtaFollower {
         }
         break;
       case Op::weighted_sum:
-        use({Tensor::P, Tensor::V}, current);
+        use({Tensor::P, Tensor::V, Tensor::V_fp8}, current);
         m_view.acc_done += share;
         if (!current) {
           spend(Tensor::P);
           spend(Tensor::V);
+          spend(Tensor::V_fp8);
         }
         break;
       case Op::normalize:
@@ -205,6 +215,10 @@ class CtaFollower {
         if (op.tensor == Tensor::dV) use({Tensor::P, Tensor::dO}, current);
         if (op.tensor == Tensor::dK) use({Tensor::dS, Tensor::Q}, current);
         if (op.tensor == Tensor::dQ) use({Tensor::dS, Tensor::K}, current);
+        break;
+      case Op::quantize:
+        use({Tensor::Q, Tensor::K, Tensor::V}, current);
+        hold({op.tensor, tile_name(grid_of(m_trace, op.tensor), op), share, current, false, true});
         break;
       case Op::combine: use({Tensor::O_split, Tensor::LSE_split}, current); break;
     }

@@ -9,6 +9,8 @@
 namespace flashscope::viz {
 namespace {
 
+const std::string kFileSeparator = "// ==== ";  // and the name of the header that follows
+
 bool contains(const std::string& line, const std::string& text) { return line.find(text) != std::string::npos; }
 
 /// How kernels name a tensor's tiles: "at.q(", or a variable of that name.
@@ -36,6 +38,12 @@ bool reports(const std::string& line, const TileOp& op) {
     return false;
   const auto names = names_of(op.tensor);
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return contains(line, name); });
+}
+
+/// Of a load or store that is written once for several tensors.
+bool reports_of_any(const std::string& line, const TileOp& op) {
+  if (op.op == Op::load) return contains(line, "log.load(");
+  return op.op == Op::store ? contains(line, "log.store(") : reports(line, op);
 }
 
 /// "// 3. S = …" in any indentation.
@@ -85,10 +93,11 @@ SourceFile source_of(const std::string& algorithm, Pass pass) {
   if (!append_source(name, file)) return file;
   file.name = name;
   // A kernel that two rungs share, or that is built in many ways, stands in a header: below the rung that includes it.
-  for (const std::string shared : {"row_softmax.cuh", "07_flash_v3.cuh"})
+  for (const std::string shared :
+       {"row_softmax.cuh", "07_flash_v3.cuh", "08_flash_v3_fp8_quantize.cuh", "08_flash_v3_fp8.cuh"})
     if (std::any_of(file.lines.begin(), file.lines.end(),
                     [&](const std::string& line) { return contains(line, "#include") && contains(line, shared); })) {
-      file.lines.insert(file.lines.end(), {"", "// ---- " + shared + " " + std::string(80, '-'), ""});
+      file.lines.insert(file.lines.end(), {"", kFileSeparator + shared + " " + std::string(80, '-'), ""});
       append_source(shared, file);
     }
   return file;
@@ -107,6 +116,12 @@ SourcePlace source_place(const SourceFile& file, const std::string& kernel, cons
   if (place.lit.empty())  // in what it calls, which then stands below it
     for (int n = place.kernel_last; n < size; ++n)
       if (reports(line(n), op)) place.lit.push_back(n), place.kernel_last = size;
+  if (place.lit.empty())  // in a function that several tensors share; it may stand above, but not in another file
+    for (int n = place.kernel_first; n >= 0 && !contains(line(n), kFileSeparator); --n)
+      if (reports_of_any(line(n), op)) place.lit.insert(place.lit.begin(), n);
+  if (place.lit.empty())
+    for (int n = place.kernel_last; n < size && !contains(line(n), kFileSeparator); ++n)
+      if (reports_of_any(line(n), op)) place.lit.push_back(n), place.kernel_last = size;
   if (place.lit.empty()) return place;
   place.step_first = place.lit.front();
   while (place.step_first > place.kernel_first && !begins_step(line(place.step_first))) --place.step_first;

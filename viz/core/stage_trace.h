@@ -14,10 +14,12 @@ namespace flashscope::viz {
 
 /// queries × keys, in tiles of Br × Bc.
 constexpr bool is_score_shaped(Tensor tensor) { return layout_of(tensor) == Layout::scores; }
-/// Rows are keys, in tiles of Bc rows.
-constexpr bool is_by_key(Tensor tensor) { return layout_of(tensor) == Layout::by_key; }
-/// One number a row.
-constexpr bool is_statistic(Tensor tensor) { return layout_of(tensor) == Layout::statistic; }
+/// Rows are keys, in tiles of Bc rows, or key tiles.
+constexpr bool is_by_key(Tensor tensor) { return is_of_keys(layout_of(tensor)); }
+/// One number a row, or a tile.
+constexpr bool is_statistic(Tensor tensor) {
+  return layout_of(tensor) == Layout::statistic || is_scale(layout_of(tensor));
+}
 
 /// Cells a side that a map has at most: more than a stage has pixels for. Beyond, a cell is a square of tiles and shows
 /// what happened to any of them last, so that a frame costs the same however many tiles there are.

@@ -62,6 +62,8 @@ const std::vector<TensorGroup>& tensor_groups() {
       {"running m and l", {Tensor::M, Tensor::L}},
       {"LSE", {Tensor::LSE}},
       {"O and LSE of each split", {Tensor::O_split, Tensor::LSE_split}},
+      {"Q, K, V in fp8", {Tensor::Q_fp8, Tensor::K_fp8, Tensor::V_fp8}},
+      {"scales of fp8 tiles", {Tensor::Q_scale, Tensor::K_scale, Tensor::V_scale}},
       {"dP and dS", {Tensor::dP, Tensor::dS}},
       {"dO", {Tensor::dO}},
       {"dQ", {Tensor::dQ}},

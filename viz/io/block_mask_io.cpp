@@ -75,6 +75,13 @@ BlockMask block_mask_from_json(std::string_view text, const std::string& file) {
   return mask;
 }
 
+bool is_block_preset(const std::string& text) {
+  const std::string name = fields_of(text).front();
+  for (const auto& preset : kPresets)
+    if (name == preset.first) return true;
+  return false;
+}
+
 BlockMask load_block_mask(const std::string& option, const std::string& text, int seqlen_q, int seqlen_k) {
   const std::vector<std::string> fields = fields_of(text);
   for (const auto& [name, pattern] : kPresets) {

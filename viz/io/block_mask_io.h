@@ -11,6 +11,9 @@ namespace flashscope {
 /// and place.
 BlockMask block_mask_from_json(std::string_view text, const std::string& file);
 
+/// True where `text` names a preset, which makes the same mask everywhere: what can be written down and read back.
+bool is_block_preset(const std::string& text);
+
 /// "PRESET:DENSITY:SEED" or "PRESET:DENSITY:SEED:BLOCK" with local, strided, butterfly, random, made for these lengths;
 /// anything else is a file. Throws Error(usage) beginning with `option`, Error(input), Error(io).
 BlockMask load_block_mask(const std::string& option, const std::string& text, int seqlen_q, int seqlen_k);

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <vector>
 
 #include "sim/error.h"
+#include "viz/io/block_mask_io.h"
 #include "viz/io/json_numbers.h"
 #include "viz/io/version.h"
 
@@ -116,6 +118,46 @@ Json problem_to_json(const AttentionProblem& p) {
   return object;
 }
 
+namespace {
+
+/// Made again from its preset; the counts that were written beside the name must agree.
+SharedBlockMask block_mask_read_back(const Json& object, const AttentionProblem& p, const std::string& place) {
+  if (!object.is_object()) throw Error(ErrorKind::input, place + ": expected null or an object");
+  const std::string name = string_member(object, "name", place);
+  if (!is_block_preset(name))
+    throw Error(ErrorKind::unsupported, place + ".name: '" + name + "' is a file; presets alone are read back");
+  try {
+    const BlockMask mask = load_block_mask(place + ".name", name, p.seqlen_q, p.seqlen_k);
+    const Json agreed = {{"block", {mask.block_q, mask.block_k}},
+                         {"blocks", {mask.rows, mask.cols}},
+                         {"kept", mask.kept_blocks()}};
+    for (const auto& [key, value] : agreed.items())
+      if (required_member(object, key.c_str(), place) != value)
+        throw Error(ErrorKind::input, place + "." + key + ": '" + name + "' makes " + value.dump());
+    return {std::make_shared<const BlockMask>(mask)};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::usage) throw;
+    throw Error(ErrorKind::input, error.what());
+  }
+}
+
+/// Empty where there are none.
+std::vector<int> offsets_from_json(const Json& object, const char* key, const std::string& place) {
+  const auto found = object.find(key);
+  if (found == object.end()) return {};
+  std::vector<int> offsets;
+  const bool is_list = found->is_array();
+  for (const Json& offset : is_list ? *found : Json::array({nullptr})) {
+    const bool valid = offset.is_number_integer() && offset.get<double>() >= 0 && offset.get<double>() <= kMaxSeqlen;
+    if (!valid)
+      throw Error(ErrorKind::input, place + "." + key + ": expected a list of integers, 0 … " + std::to_string(kMaxSeqlen));
+    offsets.push_back(offset.get<int>());
+  }
+  return offsets;
+}
+
+}  // namespace
+
 AttentionProblem problem_from_json(const Json& object, const std::string& place) {
   const auto integer = [&](const char* key, std::int64_t lo, std::int64_t hi) {
     return static_cast<int>(integer_member(object, key, lo, hi, place));
@@ -138,9 +180,9 @@ AttentionProblem problem_from_json(const Json& object, const std::string& place)
   p.window_left = bound(0);
   p.window_right = bound(1);
   if (const auto mask = object.find("block_mask"); mask != object.end() && !mask->is_null())
-    throw Error(ErrorKind::unsupported, place + ".block_mask: only null is read back");
-  if (object.contains("cu_seqlens_q"))
-    throw Error(ErrorKind::unsupported, place + ".cu_seqlens_q: packed sequences are not read back");
+    p.block_mask = block_mask_read_back(*mask, p, place + ".block_mask");
+  p.cu_seqlens_q = offsets_from_json(object, "cu_seqlens_q", place);
+  p.cu_seqlens_k = offsets_from_json(object, "cu_seqlens_k", place);
   p.softmax_scale = number_member(object, "scale", place);
   try {
     p.dtype = dtype_from_name(string_member(object, "dtype", place));

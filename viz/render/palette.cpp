@@ -25,17 +25,18 @@ double lightness(Color color) {
 
 namespace {
 
-/// Tensors that the lists below do not name: a gradient has the colour of its tensor, a split's O that of O, statistics
-/// that of LSE.
+/// Tensors that the lists below do not name: a gradient, a split's part, a copy in fp8 and its scale have the colour of
+/// their tensor, statistics that of LSE.
 Palette complete(Palette p) {
   for (int t = 0; t < kNumTensors; ++t) {
     Color& color = p.tensors[static_cast<std::size_t>(t)];
     if (color != 0) continue;
     const std::string name = name_of(static_cast<Tensor>(t));
-    color = p.of(static_cast<Tensor>(t) == Tensor::O_split ? Tensor::O : Tensor::LSE);
-    for (int base = 0; base < t; ++base)
-      if (name == std::string("d") + name_of(static_cast<Tensor>(base)))
-        color = p.tensors[static_cast<std::size_t>(base)];
+    color = p.of(Tensor::LSE);
+    for (int base = 0; base < t; ++base) {
+      const std::string tensor = name_of(static_cast<Tensor>(base));
+      if (name == "d" + tensor || name.rfind(tensor + "_", 0) == 0) color = p.tensors[static_cast<std::size_t>(base)];
+    }
   }
   return p;
 }
