@@ -5,6 +5,11 @@ if(FLASHSCOPE_WINDOW STREQUAL "OFF")
   set(FLASHSCOPE_WINDOW_STATUS "off (FLASHSCOPE_WINDOW=OFF)")
   return()
 endif()
+if(EMSCRIPTEN)  # FlashscopeWeb.cmake has made the targets
+  set(FLASHSCOPE_HAS_WINDOW ON)
+  set(FLASHSCOPE_WINDOW_STATUS "on, in a browser (Dear ImGui ${imgui_VERSION}, GLFW ${glfw3_VERSION})")
+  return()
+endif()
 
 set(missing "")
 set(OpenGL_GL_PREFERENCE GLVND)

@@ -194,12 +194,13 @@ class Run {
       const std::size_t slot = static_cast<std::size_t>(turn.order / num_sms);
       Resident& resident = sm.residents[slot];
       const Picoseconds now = turn.at;
+      report_progress();
       if (resident.next) {
         sm.goes_on[slot] = advance(sm, resident, now);
       } else {
         result.cta_time += now - resident.began;
         result.end = std::max(result.end, now);
-        report_progress();
+        ++m_done_ctas;
         if (next_cta < ctas) {
           sm.goes_on[slot] =
               launch.persistent ? go_on_with(resident, m_schedule.taken(k, next_cta++), now, now)
@@ -461,9 +462,9 @@ class Run {
         {when.begin, when.end, reason, m_kernel, resident.cta, resident.sm, resident.slot, op, hbm_bytes, arrival});
   }
 
+  /// Asked for at every turn: one CTA of a long problem can take seconds.
   void report_progress() {
-    ++m_done_ctas;
-    if (m_options->progress && m_done_ctas % 256 == 0 &&
+    if (m_options->progress && ++m_turns % 2048 == 0 &&
         !m_options->progress(static_cast<double>(m_done_ctas) / static_cast<double>(m_total_ctas)))
       throw Error(ErrorKind::internal, "cancelled");
   }
@@ -486,7 +487,7 @@ class Run {
   std::vector<Picoseconds> m_goes_on;  // by SM and slot
   std::vector<Resident> m_residents;
   Earliest m_earliest;  // of the SMs, by what they want next of what all share
-  std::int64_t m_total_ctas = 0, m_done_ctas = 0, m_operations = 0;
+  std::int64_t m_total_ctas = 0, m_done_ctas = 0, m_operations = 0, m_turns = 0;
   // The kernel being run
   int m_kernel = 0;
   KernelPrediction* m_result = nullptr;

@@ -10,35 +10,14 @@
 #include "viz/app/benchmark.h"
 #include "viz/app/learn_view.h"
 #include "viz/app/offscreen.h"
+#include "viz/app/shipped.h"
 #include "viz/app/window.h"
 #include "viz/cli/lesson_engine.h"
 #include "viz/core/snapshot.h"
 #include "viz/io/files.h"
-#include "viz/io/machine_io.h"
-#include "viz/io/recording.h"
 
 namespace flashscope::viz {
 namespace {
-
-std::vector<Machine> known_machines(const std::string& chosen) {
-  std::vector<Machine> machines;
-  for (const std::string& name : machine_names()) machines.push_back(load_machine(name));
-  const auto is_chosen = [&](const Machine& m) { return m.name == chosen; };
-  if (std::none_of(machines.begin(), machines.end(), is_chosen)) machines.push_back(load_machine(chosen));
-  return machines;
-}
-
-std::vector<Recording> shipped_recordings() {
-  std::vector<Recording> recordings;
-  for (const std::string& name : recording_names()) {
-    try {
-      recordings.push_back(shipped_recording(name));
-    } catch (const Error& error) {  // one bad file must not close the window; its rows are then "unavailable"
-      std::fprintf(stderr, "flashscope-window: %s\n", error.what());
-    }
-  }
-  return recordings;
-}
 
 /// "dir/run.png", 7 → "dir/run-0007.png"
 std::string frame_path(const std::string& path, int number) {

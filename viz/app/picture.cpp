@@ -14,15 +14,16 @@ namespace flashscope::viz {
 
 Picture read_framebuffer(int width, int height) {
   Picture picture{width, height, {}};
-  const std::size_t row = static_cast<std::size_t>(width) * 3;
-  picture.rgb.resize(row * static_cast<std::size_t>(height));
-  glPixelStorei(GL_PACK_ALIGNMENT, 1);  // rows are not padded to four bytes
-  glReadPixels(0, 0, width, height, GL_RGB, GL_UNSIGNED_BYTE, picture.rgb.data());
-  // OpenGL's first row is the lowest.
-  for (int y = 0; y < height / 2; ++y)
-    std::swap_ranges(picture.rgb.begin() + static_cast<std::ptrdiff_t>(row) * y,
-                     picture.rgb.begin() + static_cast<std::ptrdiff_t>(row) * (y + 1),
-                     picture.rgb.begin() + static_cast<std::ptrdiff_t>(row) * (height - 1 - y));
+  const auto w = static_cast<std::size_t>(width), h = static_cast<std::size_t>(height);
+  std::vector<std::uint8_t> rgba(w * h * 4);  // the one format that every OpenGL, WebGL's too, reads back
+  glPixelStorei(GL_PACK_ALIGNMENT, 1);
+  glReadPixels(0, 0, width, height, GL_RGBA, GL_UNSIGNED_BYTE, rgba.data());
+  picture.rgb.resize(w * h * 3);
+  for (std::size_t y = 0; y < h; ++y) {
+    const std::uint8_t* from = &rgba[(h - 1 - y) * w * 4];  // OpenGL's first row is the lowest
+    std::uint8_t* to = &picture.rgb[y * w * 3];
+    for (std::size_t x = 0; x < w; ++x, from += 4, to += 3) std::copy(from, from + 3, to);
+  }
   return picture;
 }
 

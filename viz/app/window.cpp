@@ -21,6 +21,7 @@
 #include "sim/error.h"
 #include "viz/app/keys.h"
 #include "viz/app/picture.h"
+#include "viz/app/platform.h"
 #include "viz/app/window_memory.h"
 #include "viz/app/workspace.h"
 #include "viz/cli/lesson_engine.h"
@@ -41,18 +42,10 @@ constexpr auto kNoticeTime = std::chrono::seconds(10);
 
 std::string glfw_error_text;  // GLFW reports through a callback without user data
 
-bool is_set(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value != nullptr && *value != '\0';
-}
-
 /// GLFW for the time of the window.
 struct Glfw {
   Glfw() {
-    if (!is_set("DISPLAY") && !is_set("WAYLAND_DISPLAY"))
-      throw Error(ErrorKind::env,
-                  "no display: neither DISPLAY nor WAYLAND_DISPLAY is set, so no window can open; 'flashscope compare' "
-                  "shows the same in this terminal, 'flashscope-window --render FILE.png' draws it to a file");
+    platform::require_display();
     glfwSetErrorCallback([](int, const char* text) { glfw_error_text = text; });
     if (!glfwInit())
       throw Error(ErrorKind::env, "no display: " + glfw_error_text +
@@ -83,18 +76,7 @@ void on_key(GLFWwindow* window, int key, int scancode, int action, int mods) {
   const bool function_key = key >= GLFW_KEY_F1 && key <= GLFW_KEY_F12;
   if (ImGui::GetIO().WantTextInput && !function_key && pressed->command != Command::quit) return;
   input.actions.push_back(*pressed);
-}
-
-std::vector<WindowPlace> monitor_places() {
-  int count = 0;
-  GLFWmonitor** monitors = glfwGetMonitors(&count);
-  std::vector<WindowPlace> places;
-  for (int n = 0; n < count; ++n) {
-    WindowPlace p;
-    glfwGetMonitorWorkarea(monitors[n], &p.x, &p.y, &p.width, &p.height);
-    places.push_back(p);
-  }
-  return places;
+  platform::took_key(pressed->command);
 }
 
 constexpr int kFrames = 200;  // of a run that is saved as pictures
@@ -122,11 +104,7 @@ std::string export_path(const char* extension) {
 class Window {
  public:
   Window(const WindowPlace& place, bool placed) {
-    glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
-    glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
-    glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
-    glfwWindowHint(GLFW_OPENGL_FORWARD_COMPAT, GLFW_TRUE);
-    if (!placed) glfwWindowHint(GLFW_SCALE_TO_MONITOR, GLFW_TRUE);
+    platform::hint_window(placed);
     glfwWindowHint(GLFW_VISIBLE, GLFW_FALSE);
     m_window = glfwCreateWindow(place.width, place.height, "FlashScope", nullptr, nullptr);
     if (!m_window)
@@ -156,7 +134,7 @@ class Window {
     ImGui::CreateContext();
     ImGui::GetIO().IniFilename = nullptr;  // the layout is a function of the size: nothing to keep
     ImGui_ImplGlfw_InitForOpenGL(m_window, true);
-    ImGui_ImplOpenGL3_Init("#version 330 core");
+    ImGui_ImplOpenGL3_Init(platform::kGlsl);
     m_textures = make_gl_textures();
     m_ui.textures = m_textures.get();
   }
@@ -171,6 +149,13 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   Input& input() { return m_input; }
+  /// After the context was lost and is there again: what OpenGL held is made anew.
+  void restore() {
+    m_textures = make_gl_textures();
+    m_ui.textures = m_textures.get();
+    ImGui_ImplOpenGL3_DestroyDeviceObjects();
+    ImGui_ImplOpenGL3_CreateDeviceObjects();
+  }
   bool wants_to_close() const { return glfwWindowShouldClose(m_window); }
   void close() { glfwSetWindowShouldClose(m_window, GLFW_TRUE); }
   std::string clipboard() const {
@@ -209,6 +194,7 @@ class Window {
     glClearColor(background.x, background.y, background.z, 1);
     glClear(GL_COLOR_BUFFER_BIT);
     ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
+    platform::wants_text(io.WantTextInput);
     return result;
   }
   void show() { glfwSwapBuffers(m_window); }
@@ -242,13 +228,20 @@ class Window {
   std::unique_ptr<TileTextures> m_textures;
 };
 
+/// Throws Error(usage) when the token is none.
+void go_to_state(const std::string& token, AppState& state, History& history) {
+  const Settings before = state.settings;
+  state = state_of_token(token, state);
+  history.record(before, state.settings, false);
+}
+
 /// Does what apply() leaves to the window; returns what to tell the user, or "".
 std::string perform(Command command, Window& window, AppState& state, History& history, const Results& results,
                     const Session& session, const LessonBook& book) {
   const auto saved = [](const std::string& path, const std::string& text) {
     if (text.empty()) return std::string("Nothing to save yet");
     write_file_atomically(path, text);
-    return "Saved " + path;
+    return platform::hand_over(path);
   };
   switch (command) {
     case Command::undo:
@@ -260,25 +253,30 @@ std::string perform(Command command, Window& window, AppState& state, History& h
       state.settings = history.redo(state.settings);
       return "";
     case Command::copy_state: {
-      const std::string token = token_of(state);
-      window.set_clipboard(token);
-      return "Copied: " + token;
+      const std::string link = platform::link_of(token_of(state));
+      window.set_clipboard(link);
+      return "Copied: " + link;
     }
     case Command::paste_state: {
-      const Settings before = state.settings;
-      state = state_of_token(window.clipboard(), state);
-      history.record(before, state.settings, false);
+      const std::string text = window.clipboard();
+      go_to_state(text.substr(text.rfind('#') + 1), state, history);  // of a link, what stands after #
       return "Went to the state on the clipboard";
     }
     case Command::save_picture: {
       const std::string path = export_path(".png");
       window.draw(state, session, results, "", book);  // once more, without what the window tells its user
       write_png(path, window.picture());
-      return "Saved " + path;
+      return platform::hand_over(path);
     }
     case Command::export_csv: return saved(export_path(".csv"), seen_as_csv(state, results, session));
     case Command::export_json: return saved(export_path(".json"), snapshot_json(state, results, session));
-    case Command::quit: window.close(); return "";
+    case Command::export_trace: return saved(export_path(".trace.json"), stage_as_trace(state, results));
+    case Command::open_files: return platform::ask_for_files();
+    case Command::quit: {
+      const std::string why_not = platform::why_not_closed();
+      if (why_not.empty()) window.close();
+      return why_not;
+    }
     default: return "";
   }
 }
@@ -304,9 +302,9 @@ float scale_for(float width, float height, const Looks& looks) {
 }
 
 void run_window(AppState state, std::vector<Machine> machines, std::vector<Recording> recordings,
-                LessonLibrary library, bool looks_given, bool layout_given) {
+                LessonLibrary library, bool looks_given, bool layout_given, std::string notice) {
   const Glfw glfw;
-  std::string notice;
+  platform::prepare_files();
   const std::string memory_path = window_memory_path();
   const WindowMemory memory = load_window_memory(memory_path, notice);
   if (memory.looks && !looks_given) state.looks = *memory.looks;
@@ -316,7 +314,7 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
   if (!notice.empty()) std::fprintf(stderr, "flashscope-window: %s\n", notice.c_str());
   auto notice_until = Clock::now() + kNoticeTime;
 
-  const WindowPlace place = made_visible(memory.place.value_or(WindowPlace{}), monitor_places());
+  const WindowPlace place = made_visible(memory.place.value_or(WindowPlace{}), platform::monitor_places());
   Window window(place, memory.place.has_value());
   std::atomic<bool> news = false;
   const auto wake = [&news] {
@@ -325,12 +323,13 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
   };
   auto session_owner = std::make_unique<Session>(machines, recordings, wake, kernels::open_device);
   request_for(*session_owner, state);
-  LessonSession lessons(std::move(library), make_lesson_engine(), wake);
+  auto lessons = std::make_unique<LessonSession>(std::move(library), make_lesson_engine(), wake);
   const std::string kept_progress = progress_path();
   std::string progress_notice;
   state.learn.progress = merged(load_progress(kept_progress, progress_notice), state.learn.progress);
   if (!progress_notice.empty()) notice = progress_notice;
   Progress saved = state.learn.progress;
+  Looks kept_looks = state.looks;
   History history;
   std::optional<FrameExport> frames;
   int measurements = 0;
@@ -342,14 +341,16 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     const auto seconds_until = [](Clock::time_point t) {
       return std::chrono::duration<double>(t - Clock::now()).count();
     };
-    if (state.playback.playing || frames_due > 0)
-      glfwWaitEventsTimeout(std::max(0.001, kFrameSeconds + seconds_until(last)));
-    else if (notice.empty())
-      glfwWaitEvents();
+    const bool moving = state.playback.playing || frames_due > 0;
+    if (moving)
+      platform::wait_events(std::max(0.001, kFrameSeconds + seconds_until(last)), true);
     else
-      glfwWaitEventsTimeout(std::max(0.001, seconds_until(notice_until)));
+      platform::wait_events(notice.empty() ? -1 : std::max(0.001, seconds_until(notice_until)), false);
     const auto now = Clock::now();
-    if (std::exchange(window.input().touched, false) || news.exchange(false)) frames_due = kFramesAfterEvent;
+    if (std::exchange(window.input().touched, false) || news.exchange(false) || platform::has_news())
+      frames_due = kFramesAfterEvent;
+    const platform::Context context = platform::context();
+    if (context == platform::Context::restored) window.restore();
     const double seconds = std::min(0.25, std::chrono::duration<double>(now - last).count());
     last = now;
     if (!notice.empty() && now >= notice_until) {
@@ -358,14 +359,23 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     }
     if (!state.playback.playing && frames_due <= 0) continue;  // woken for nothing
 
-    // 2. A machine description dropped on the window: a session that knows it as well.
+    // 2. Files dropped on the window, and a state that came from outside.
     const auto tell = [&](const std::string& text) {
       notice = text;
       notice_until = Clock::now() + kNoticeTime;
     };
     for (const std::string& path : std::exchange(window.input().dropped, {})) {
       try {
-        const Machine machine = load_machine(path);
+        if (std::filesystem::path(path).extension() == ".md") {  // a lesson: those of its folder are the lessons now
+          LessonLibrary own = LessonLibrary::of_folder(std::filesystem::path(path).parent_path().string());
+          const Lesson lesson = own.lesson(std::filesystem::path(path).filename().string());
+          lessons = std::make_unique<LessonSession>(std::move(own), make_lesson_engine(), wake);
+          state.learn = go_to_lesson(state.learn, &lesson);
+          state.view = View::learn;
+          tell("Opened " + lesson.title);
+          continue;
+        }
+        const Machine machine = load_machine(path);  // a session that knows it as well
         machines.erase(
             std::remove_if(machines.begin(), machines.end(), [&](const Machine& m) { return m.name == machine.name; }),
             machines.end());
@@ -374,6 +384,13 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
         state.settings.gpu = machine.name;
         request_for(*session_owner, state);
         tell("Added " + machine.title);
+      } catch (const Error& error) {
+        tell(error.what());
+      }
+    }
+    if (const auto token = platform::wanted_state()) {
+      try {
+        go_to_state(*token, state, history);
       } catch (const Error& error) {
         tell(error.what());
       }
@@ -403,7 +420,7 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
       state.playback = scrub(state.playback, state.playback.t, results.duration);
 
     // 4. Draw, unless there is nothing to draw on.
-    if (window.is_minimised()) {
+    if (window.is_minimised() || context == platform::Context::lost) {
       for (const Action& action : actions)
         if (action.command == Command::save_picture) tell("The window is minimised: there is no picture to save");
       for (const Action& action : actions)
@@ -411,8 +428,8 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
       frames_due = 0;
       continue;
     }
-    lessons.request(state.view == View::learn ? state.learn.lesson : "");
-    const LessonBook book = lessons.poll();
+    lessons->request(state.view == View::learn ? state.learn.lesson : "");
+    const LessonBook book = lessons->poll();
     const FrameResult frame = window.draw(state, session, results, frames ? "" : notice, book);
     history.record(state.settings, frame.state.settings, frame.holding);
     if (frame.state != state) frames_due = kFramesAfterEvent;
@@ -438,6 +455,10 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     for (const Action& action : actions) {
       frames_due = kFramesAfterEvent;
       if (action.command == Command::save_frames && !frames && results.duration > 0) {
+        if (const std::string why_not = platform::why_no_folder(); !why_not.empty()) {
+          tell(why_not);
+          continue;
+        }
         frames = FrameExport{export_path(""), 0, state.playback};
         std::error_code failed;  // the first picture says what is wrong
         std::filesystem::create_directories(frames->folder, failed);
@@ -457,7 +478,14 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     if (state.learn.progress != saved) {
       saved = state.learn.progress;
       if (const std::string refused = save_progress(kept_progress, saved); !refused.empty()) tell(refused);
+      platform::keep(kept_progress);
     }
+    if (state.looks != kept_looks) {
+      kept_looks = state.looks;
+      save_window_memory(memory_path, {memory.place, state.looks, layout_token(state)});
+      platform::keep(memory_path);
+    }
+    if (!state.playback.playing) platform::show_state(token_of(state));
     request_for(session, state);
     if (frame.confirm) session.confirm();
     if (frame.measure) session.request_live({state.settings, ++measurements});

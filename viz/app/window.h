@@ -6,9 +6,10 @@
 namespace flashscope::viz {
 
 /// Runs until the window is closed. Throws Error(env) when there is no display or no OpenGL 3.3. Looks are those
-/// remembered unless `looks_given`, and so is what is in front unless `layout_given`.
+/// remembered unless `looks_given`, and so is what is in front unless `layout_given`. `notice` is
+/// told at the start when not empty.
 void run_window(AppState state, std::vector<Machine> machines, std::vector<Recording> recordings,
-                LessonLibrary library, bool looks_given, bool layout_given);
+                LessonLibrary library, bool looks_given, bool layout_given, std::string notice = "");
 
 /// Pixels per design unit for a frame of this size: what lets every panel fit, times what the looks ask for. In steps,
 /// because fonts are rebuilt.

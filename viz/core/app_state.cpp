@@ -119,6 +119,8 @@ AppState apply(const Action& action, AppState state, const Results& results) {
     case Command::save_frames:
     case Command::export_csv:
     case Command::export_json:
+    case Command::export_trace:
+    case Command::open_files:
     case Command::quit: break;
   }
   return state;

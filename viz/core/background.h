@@ -1,22 +1,15 @@
-// Work beside the frame loop, in slices: a sweep, a validation. With threads a worker runs the slices; without (a
-// browser) poll() runs some each frame. A newer request drops the older one between two slices.
+// Work beside the frame loop, in slices: a sweep, a validation. A newer request drops the older one between two slices.
 #pragma once
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
+
+#include "viz/core/worker.h"
 
 namespace flashscope::viz {
-
-#ifdef __EMSCRIPTEN__
-inline constexpr bool kHasWorkers = false;
-#else
-inline constexpr bool kHasWorkers = true;
-#endif
 
 /// One piece of work. `Result` is a copyable value that is worth showing after every slice.
 template <class Result>
@@ -35,16 +28,15 @@ class Background {
  public:
   using Make = std::function<std::unique_ptr<SlicedJob<Result>>(const Request&)>;
   /// `make` is called where the slices run and must not throw; `wake` whenever there is something new to poll.
-  Background(Make make, std::function<void()> wake) : m_make(std::move(make)), m_wake(std::move(wake)) {
-    if (kHasWorkers) m_thread = std::thread([this] { work(); });
-  }
+  Background(Make make, std::function<void()> wake)
+      : m_make(std::move(make)), m_wake(std::move(wake)), m_worker([this] { work(); }) {}
   ~Background() {
     {
       const std::lock_guard lock(m_mutex);
       m_stop = true;
     }
     m_changed.notify_all();
-    if (m_thread.joinable()) m_thread.join();
+    m_worker.join();
   }
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
@@ -74,7 +66,6 @@ class Background {
   }
   /// The latest result; never null. `progress`: 1 when nothing is under way.
   std::shared_ptr<const Result> poll(double& progress) {
-    if (!kHasWorkers) run_for(std::chrono::milliseconds(8));
     const std::lock_guard lock(m_mutex);
     progress = m_progress;
     return m_result;
@@ -85,10 +76,8 @@ class Background {
   }
   /// Blocks until nothing is under way.
   void wait() {
-    if (!kHasWorkers)
-      while (is_working()) run_for(std::chrono::hours(1));
     std::unique_lock lock(m_mutex);
-    m_changed.wait(lock, [this] { return !m_pending; });
+    Worker::wait(m_changed, lock, [this] { return !m_pending; });
   }
 
  private:
@@ -111,7 +100,10 @@ class Background {
       m_job = m_make(*fresh);
       m_job_generation = generation;
     }
-    const bool more = m_job->step([&] { return is_current(generation); });
+    const bool more = m_job->step([&] {
+      Worker::pause();
+      return is_current(generation);
+    });
     auto result = std::make_shared<const Result>(m_job->result());
     {
       const std::lock_guard lock(m_mutex);
@@ -125,21 +117,14 @@ class Background {
     return more;
   }
 
-  void run_for(std::chrono::steady_clock::duration time) {
-    const auto until = std::chrono::steady_clock::now() + time;
-    while (slice() && std::chrono::steady_clock::now() < until) {
-    }
-  }
-
   void work() {
     while (true) {
       {
         std::unique_lock lock(m_mutex);
-        m_changed.wait(lock, [this] { return m_stop || m_pending; });
+        Worker::wait(m_changed, lock, [this] { return m_stop || m_pending; });
         if (m_stop) return;
       }
-      while (slice()) {
-      }
+      while (slice()) Worker::pause();
     }
   }
 
@@ -153,9 +138,9 @@ class Background {
   double m_progress = 1;
   std::shared_ptr<const Result> m_result = std::make_shared<const Result>();
 
-  std::unique_ptr<SlicedJob<Result>> m_job;  // of the thread that runs slices
+  std::unique_ptr<SlicedJob<Result>> m_job;  // of the worker
   std::uint64_t m_job_generation = 0;
-  std::thread m_thread;
+  Worker m_worker;  // last: it begins at once
 };
 
 }  // namespace flashscope::viz

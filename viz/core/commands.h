@@ -49,6 +49,8 @@ enum class Command : std::uint8_t {
   save_frames,
   export_csv,
   export_json,
+  export_trace,
+  open_files,
   quit,
 };
 

@@ -17,11 +17,9 @@ LessonSession::LessonSession(LessonLibrary library, LessonEngine engine, std::fu
     : m_library(std::make_shared<const LessonLibrary>(std::move(library))),
       m_list(std::make_shared<const LessonList>(read_lessons(*m_library))),
       m_engine(std::move(engine)),
-      m_wake(std::move(wake)) {
-  m_polled.library = m_library;
-  m_polled.list = m_list;
-  m_thread = std::thread([this] { work(); });
-}
+      m_wake(std::move(wake)),
+      m_polled{m_library, m_list, nullptr, 1},
+      m_worker([this] { work(); }) {}
 
 LessonSession::~LessonSession() {
   {
@@ -30,7 +28,7 @@ LessonSession::~LessonSession() {
     ++m_generation;
   }
   m_changed.notify_all();
-  m_thread.join();
+  m_worker.join();
 }
 
 void LessonSession::request(const std::string& id) {
@@ -55,7 +53,7 @@ const LessonBook& LessonSession::poll() {
 const LessonBook& LessonSession::wait() {
   {
     std::unique_lock lock(m_mutex);
-    m_changed.wait(lock, [this] { return m_finished == m_generation; });
+    Worker::wait(m_changed, lock, [this] { return m_finished == m_generation; });
   }
   return poll();
 }
@@ -63,13 +61,14 @@ const LessonBook& LessonSession::wait() {
 void LessonSession::work() {
   std::unique_lock lock(m_mutex);
   for (;;) {
-    m_changed.wait(lock, [this] { return m_stop || m_finished != m_generation; });
+    Worker::wait(m_changed, lock, [this] { return m_stop || m_finished != m_generation; });
     if (m_stop) return;
     const std::uint64_t generation = m_generation;
     const std::string wanted = m_wanted;
     lock.unlock();
     std::shared_ptr<const OpenLesson> open;
     const auto still_wanted = [&](double share) {
+      Worker::pause();
       const std::lock_guard again(m_mutex);
       if (m_generation != generation) return false;
       m_progress = share;
@@ -101,6 +100,7 @@ FollowedShow follow_lesson(LearnState& learn, const LessonBook& book, Settings& 
                            const Results& results) {
   FollowedShow followed;
   if (!book.open || book.open->lesson.id != learn.lesson) return followed;
+  if (learn.restored) learn = graded_again(std::move(learn), *book.open);
   const Lesson& lesson = book.open->lesson;
   std::size_t index = 0;
   for (std::size_t n = 0; n < lesson.shows.size(); ++n)

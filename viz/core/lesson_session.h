@@ -6,12 +6,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "viz/core/lesson_state.h"
 #include "viz/core/playback.h"
 #include "viz/core/session.h"
+#include "viz/core/worker.h"
 
 namespace flashscope::viz {
 
@@ -55,7 +55,7 @@ class LessonSession {
   double m_progress = 1;
 
   LessonBook m_polled;  // of the frame loop alone
-  std::thread m_thread;
+  Worker m_worker;  // last: it begins at once
 };
 
 /// The state after the lesson had its say: when its step wants another stage than the last one, the settings are the

@@ -28,6 +28,15 @@ void note(LearnState& state, const Lesson& lesson, const std::string& id) {
   progress.done = progress.done || is_done(lesson, progress);
 }
 
+Grade grade(const Question& question, const AskState& answer) {
+  switch (question.kind) {
+    case LessonAsk::Kind::number: return grade_number(question, answer.typed);
+    case LessonAsk::Kind::choice: return grade_choice(question, answer.chosen);
+    case LessonAsk::Kind::order: break;
+  }
+  return grade_order(question, answer.order.empty() ? question.items : answer.order);
+}
+
 }  // namespace
 
 AskState ask_state(const LearnState& state, const std::string& id) {
@@ -76,13 +85,7 @@ LearnState submit(LearnState state, const OpenLesson& open, std::size_t index) {
   const Question& question = open.questions[index];
   AskState& answer = state.asks[ask.id];
   if (answer.right) return state;
-  switch (ask.kind) {
-    case LessonAsk::Kind::number: answer.last = grade_number(question, answer.typed); break;
-    case LessonAsk::Kind::choice: answer.last = grade_choice(question, answer.chosen); break;
-    case LessonAsk::Kind::order:
-      answer.last = grade_order(question, answer.order.empty() ? question.items : answer.order);
-      break;
-  }
+  answer.last = grade(question, answer);
   answer.graded = true;
   if (answer.last.verdict == Grade::Verdict::unreadable) return state;
   ++answer.tries;
@@ -91,6 +94,16 @@ LearnState submit(LearnState state, const OpenLesson& open, std::size_t index) {
   else
     answer.right = answer.last.verdict == Grade::Verdict::right;
   if (!state.lecturer) note(state, open.lesson, ask.id);
+  return state;
+}
+
+LearnState graded_again(LearnState state, const OpenLesson& open) {
+  state.restored = false;
+  for (std::size_t n = 0; n < open.lesson.asks.size(); ++n) {
+    const auto answer = state.asks.find(open.lesson.asks[n].id);
+    if (answer != state.asks.end() && answer->second.graded)
+      answer->second.last = grade(open.questions[n], answer->second);
+  }
   return state;
 }
 

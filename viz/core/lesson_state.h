@@ -34,6 +34,7 @@ struct LearnState {
   Progress progress;                     // of all lessons
   std::string followed;                  // the show that the stage has; "": the step's is to be shown (again)
   bool seeking = false;                  // its moment is not reached yet, because the stage is being computed
+  bool restored = false;                 // answers came from outside: grade them again once the lesson is open
   bool operator==(const LearnState&) const = default;
 };
 
@@ -46,6 +47,8 @@ LearnState go_to_step(LearnState state, const Lesson& lesson, int step);
 
 /// Grades what is typed, chosen or ordered. What cannot be read is no try.
 LearnState submit(LearnState state, const OpenLesson& open, std::size_t ask);
+/// Answers as they were restored, with what their grading says.
+LearnState graded_again(LearnState state, const OpenLesson& open);
 LearnState show_hint(LearnState state, const OpenLesson& open, std::size_t ask);
 LearnState reveal(LearnState state, const OpenLesson& open, std::size_t ask);
 /// Moves an item of an order up (-1) or down (1).

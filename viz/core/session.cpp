@@ -49,9 +49,8 @@ Session::Session(std::vector<Machine> machines, std::vector<Recording> recording
       m_open_device(std::move(open_device)),
       m_sweep([this](const SweepRequest& r) { return make_sweep(r, m_machines, m_recordings); }, m_wake),
       m_validation([this](const ValidateRequest& r) { return make_validation(r, m_machines, m_recordings); }, m_wake),
-      m_live([this](const LiveRequest& r) { return make_live_run(r, m_machines, m_open_device); }, m_wake) {
-  m_thread = std::thread([this] { work(); });
-}
+      m_live([this](const LiveRequest& r) { return make_live_run(r, m_machines, m_open_device); }, m_wake),
+      m_worker([this] { work(); }) {}
 
 Session::~Session() {
   {
@@ -60,7 +59,7 @@ Session::~Session() {
     ++m_generation;
   }
   m_changed.notify_all();
-  m_thread.join();
+  m_worker.join();
 }
 
 void Session::request(const Settings& settings) {
@@ -122,7 +121,7 @@ bool Session::is_working() {
 const Results& Session::wait() {
   {
     std::unique_lock lock(m_mutex);
-    m_changed.wait(lock, [this] { return m_finished == m_generation; });
+    Worker::wait(m_changed, lock, [this] { return m_finished == m_generation; });
   }
   m_sweep.wait();
   m_validation.wait();
@@ -138,7 +137,7 @@ void Session::work() {
     {
       std::unique_lock lock(m_mutex);
       m_working = false;
-      m_changed.wait(lock, [this] { return m_stop || m_finished != m_generation; });
+      Worker::wait(m_changed, lock, [this] { return m_stop || m_finished != m_generation; });
       if (m_stop) return;
       m_working = true;
       if (!m_wanted) {
@@ -201,7 +200,10 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
       error = e.what();
     }
   };
-  const auto still_wanted = [&](double) { return is_current(generation); };
+  const auto still_wanted = [&](double) {
+    Worker::pause();
+    return is_current(generation);
+  };
 
   std::string problem_error;
   guarded(problem_error, [&] { results.stage_problem = stage_problem(settings, kMaxStageOps); });
@@ -209,6 +211,7 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
     results.errors[which] = problem_error;
     if (problem_error.empty())
       guarded(results.errors[which], [&] {
+        Worker::pause();
         results.stage[which] = trace_stage(settings.algorithms[which], results.stage_problem, settings.tile, *machine,
                                            settings.start, still_wanted);
       });
@@ -224,6 +227,7 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
   std::array<std::unique_ptr<Schedule>, 2> schedules;
   for (std::size_t which = 0; which < 2; ++which)
     guarded(results.errors[which], [&] {
+      Worker::pause();
       schedules[which] = make_schedule(st.algorithms[which], st.problem, st.tile);
       results.whole[which] =
           WholeRun{kernels::Measured<KernelCount>::unavailable(reason), schedules[which]->closed_form(),
@@ -239,6 +243,7 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
     if (!results.whole[which]) continue;
     auto shown = std::chrono::steady_clock::now();
     const auto progress = [&](double share) {
+      Worker::pause();
       const auto now = std::chrono::steady_clock::now();
       if (now - shown < std::chrono::milliseconds(100)) return is_current(generation);
       shown = now;

@@ -1,4 +1,4 @@
-// From settings to results, beside the frame loop: one worker thread runs the stage problem, then the whole problem,
+// From settings to results, beside the frame loop: one worker runs the stage problem, then the whole problem,
 // and drops both as soon as the settings change. The window never waits for it.
 #pragma once
 #include <array>
@@ -8,7 +8,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "viz/core/background.h"
@@ -18,6 +17,7 @@
 #include "viz/core/stage_trace.h"
 #include "viz/core/sweep.h"
 #include "viz/core/validation.h"
+#include "viz/core/worker.h"
 
 namespace flashscope::viz {
 
@@ -103,10 +103,10 @@ class Session {
   bool m_fresh = false;
 
   Results m_polled;  // of the frame loop alone
-  std::thread m_thread;
   Background<SweepRequest, SweepResult> m_sweep;
   Background<ValidateRequest, Validation> m_validation;
   Background<LiveRequest, LiveRun> m_live;
+  Worker m_worker;  // last: it begins at once
 };
 
 }  // namespace flashscope::viz

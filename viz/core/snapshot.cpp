@@ -12,6 +12,7 @@
 #include "viz/core/state_token.h"
 #include "viz/io/json_numbers.h"
 #include "viz/io/prediction_io.h"
+#include "viz/io/trace_export.h"
 
 namespace flashscope::viz {
 namespace {
@@ -115,6 +116,16 @@ std::string snapshot_json(const AppState& state, const Results& results, const S
     rows.push_back(Json{{"algorithm", row[0]}, {"quantity", row[1]}, {"predicted", row[2]}, {"measured", row[3]}});
   document["numbers"] = rows;
   return json_text(document);
+}
+
+std::string stage_as_trace(const AppState& state, const Results& results) {
+  std::string text;
+  const auto& stage = results.stage[static_cast<std::size_t>(state.side)];
+  if (!stage) return text;
+  ChromeTraceWriter writer(stage->schedule(), stage->machine().name, [&](std::string_view bytes) { text += bytes; });
+  for (const OpSpan& span : stage->spans()) writer.span(span);
+  writer.finish();
+  return text;
 }
 
 }  // namespace flashscope::viz

@@ -13,4 +13,7 @@ std::string seen_as_csv(const AppState& state, const Results& results, const Ses
 /// snapshots, so scripts and tests compare these.
 std::string snapshot_json(const AppState& state, const Results& results, const Session& session);
 
+/// The stage that `state.side` names in the Chrome trace format. "" while it is being computed.
+std::string stage_as_trace(const AppState& state, const Results& results);
+
 }  // namespace flashscope::viz

@@ -175,6 +175,16 @@ Field mask_field() {
           }};
 }
 
+std::vector<std::string> pieces(const std::string& text, char between) {
+  std::vector<std::string> list;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(between, at), text.size());
+    list.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return list;
+}
+
 Field scores_field() {
   return {"scores",
           [](const AppState& s) {
@@ -184,11 +194,56 @@ Field scores_field() {
           },
           [](AppState& s, const std::string& text) {
             s.softmax.scores.clear();
-            for (std::size_t at = 0; at <= text.size();) {
-              const std::size_t end = std::min(text.find('~', at), text.size());
-              s.softmax.scores.push_back(number("scores", text.substr(at, end - at)));
-              at = end + 1;
+            for (const std::string& score : pieces(text, '~')) s.softmax.scores.push_back(number("scores", score));
+          }};
+}
+
+/// A piece of a list: without the '~' and '.' that separate.
+std::string as_piece(const std::string& text) {
+  std::string piece;
+  for (const char c : escaped(text)) piece += c == '~' ? "%7E" : c == '.' ? "%2E" : std::string(1, c);
+  return piece;
+}
+
+/// What was answered in the open lesson: for each question id, typed, chosen, order, hints, tries, and flags. How it was
+/// graded is worked out again.
+Field answers_field() {
+  constexpr std::size_t kPieces = 7;
+  return {"answers",
+          [](const AppState& s) {
+            std::string text;
+            if (s.learn.lesson.empty() || s.learn.asks_of != s.learn.lesson) return text;
+            for (const auto& [id, ask] : s.learn.asks) {
+              if (ask == AskState{}) continue;
+              std::string order;
+              for (const std::string& item : ask.order) order += (order.empty() ? "" : ".") + as_piece(item);
+              const std::string flags =
+                  std::string(ask.right ? "r" : "") + (ask.revealed ? "s" : "") + (ask.graded ? "g" : "");
+              text += (text.empty() ? "" : "~") + as_piece(id) + "~" + as_piece(ask.typed) + "~" +
+                      as_piece(ask.chosen) + "~" + order + "~" + std::to_string(ask.hints) + "~" +
+                      std::to_string(ask.tries) + "~" + flags;
             }
+            return text;
+          },
+          [](AppState& s, const std::string& text) {
+            const std::vector<std::string> list = pieces(text, '~');
+            if (text.empty() || list.size() % kPieces != 0) refuse("answers", text, "a list of answers");
+            s.learn.asks.clear();
+            for (std::size_t n = 0; n < list.size(); n += kPieces) {
+              AskState& ask = s.learn.asks[unescaped("answers", list[n])];
+              ask.typed = unescaped("answers", list[n + 1]);
+              ask.chosen = unescaped("answers", list[n + 2]);
+              if (!list[n + 3].empty())
+                for (const std::string& item : pieces(list[n + 3], '.'))
+                  ask.order.push_back(unescaped("answers", item));
+              ask.hints = std::max(0, small_integer("answers", list[n + 4]));
+              ask.tries = std::max(0, small_integer("answers", list[n + 5]));
+              ask.right = list[n + 6].find('r') != std::string::npos;
+              ask.revealed = list[n + 6].find('s') != std::string::npos;
+              ask.graded = list[n + 6].find('g') != std::string::npos;
+            }
+            s.learn.asks_of = s.learn.lesson;
+            s.learn.restored = true;
           }};
 }
 
@@ -233,6 +288,10 @@ const std::vector<Field>& fields() {
          [](AppState& s, const std::string& text) { s.softmax.naive = dtype_from_name(text); }},
         words("lesson", [](AppState& s) -> std::string& { return s.learn.lesson; }),
         whole("step", [](AppState& s) -> int& { return s.learn.step; }),
+        yes_no("lecture", [](AppState& s) -> bool& { return s.learn.lecturer; }),
+        {"shown", [](const AppState& s) { return s.learn.seeking ? std::string() : s.learn.followed; },
+         [](AppState& s, const std::string& text) { s.learn.followed = text; }},
+        answers_field(),
         yes_no("help", [](AppState& s) -> bool& { return s.show_help; }),
     };
     all.insert(all.begin(), layout_fields().begin(), layout_fields().end());
@@ -281,6 +340,7 @@ std::string token_of(const AppState& state) { return written(fields(), state); }
 AppState state_of_token(std::string_view token, const AppState& base) {
   AppState state;
   state.looks = base.looks;
+  state.learn.progress = base.learn.progress;  // what was reached is nothing that a link takes away
   read(fields(), token, state);
   return clamp(state);
 }

@@ -1,0 +1,73 @@
+// The page's program: the window, on the page's canvas. What flashscope-window takes on its command line stands in the
+// address after "?" (…/?lesson=3&step=2), a whole state after "#".
+#include <cstdio>
+#include <exception>
+#include <sstream>
+
+#include "sim/error.h"
+#include "viz/app/arguments.h"
+#include "viz/app/learn_view.h"
+#include "viz/app/shipped.h"
+#include "viz/app/window.h"
+#include "viz/core/state_token.h"
+#include "viz/web/page.h"
+
+namespace flashscope::viz {
+namespace {
+
+/// Each option of the address; one that is not understood is left out and told in `notice`.
+Arguments arguments_of_address(std::string& notice) {
+  std::vector<std::string> words = {"flashscope-window"};
+  std::istringstream lines(taken(page_options()));
+  for (std::string line; std::getline(lines, line);) {
+    std::vector<std::string> more = words;
+    more.push_back("--" + line);  // "--lesson=3", "--dark"
+    try {
+      std::vector<const char*> pointers;
+      for (const std::string& word : more) pointers.push_back(word.c_str());
+      const Arguments parsed = parse_arguments(static_cast<int>(pointers.size()), pointers.data());
+      if (!parsed.render && parsed.print.empty() && parsed.lessons.empty() && !parsed.benchmark) words = more;  // those are of a terminal
+    } catch (const Error& error) {
+      notice = "In the address: " + std::string(error.what());
+    }
+  }
+  std::vector<const char*> pointers;
+  for (const std::string& word : words) pointers.push_back(word.c_str());
+  return parse_arguments(static_cast<int>(pointers.size()), pointers.data());
+}
+
+void run() {
+  std::string notice;
+  Arguments arguments = arguments_of_address(notice);
+  AppState& state = arguments.state;
+  LessonLibrary lessons = LessonLibrary::shipped();
+  try {
+    state.learn = begin_learning(state.learn, lessons, arguments.lesson);
+  } catch (const Error& error) {
+    notice = "In the address: " + std::string(error.what());
+  }
+  if (const std::string token = taken(page_wanted_state()); !token.empty()) {
+    try {
+      state = state_of_token(token, state);
+      arguments.looks_given = arguments.layout_given = true;
+    } catch (const Error& error) {
+      notice = "In the address: " + std::string(error.what());
+    }
+  }
+  std::vector<Machine> machines = known_machines(AppState{}.settings.gpu);
+  run_window(state, std::move(machines), shipped_recordings(), std::move(lessons), arguments.looks_given,
+             arguments.layout_given, notice);
+}
+
+}  // namespace
+}  // namespace flashscope::viz
+
+int main() {
+  try {
+    flashscope::viz::run();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "flashscope: %s\n", error.what());
+    page_fail(error.what());
+  }
+  return 0;
+}
