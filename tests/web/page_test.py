@@ -69,7 +69,7 @@ class PageTest(unittest.TestCase):
         browser.open(address if address.startswith("http") else page + address)
         return browser
 
-    def running(self, address="", **how):
+    def running(self, address="?seqlen=512&heads=2", **how):
         browser = self.browser(address, **how)
         browser.wait_running()
         self.settle(browser)
@@ -230,7 +230,7 @@ class Pointer(PageTest):
         for ratio in (1, 2):
             for size in ((1280, 720), (1283, 717)):
                 with self.subTest(ratio=ratio, size=size):
-                    browser = self.running("", width=size[0], height=size[1], ratio=ratio)
+                    browser = self.running(width=size[0], height=size[1], ratio=ratio)
                     self.assertEqual(browser.js("return [canvas.width, canvas.height]"), [size[0] * ratio, size[1] * ratio])
                     browser.click(*self.help_button(browser))
                     self.assertEqual(self.field(browser, "help"), "1")
@@ -241,7 +241,7 @@ class Pointer(PageTest):
                     self.assertEqual(self.field(browser, "help"), "1")
 
     def test_G04_a_tap_leaves_no_tooltip(self):
-        browser = self.running("", touch=True)
+        browser = self.running(touch=True)
         browser.tap(*self.help_button(browser))
         self.settle(browser)
         browser.tap(*self.help_button(browser))
@@ -301,11 +301,12 @@ class Files(PageTest):
 
     def test_own_machine_and_own_lesson(self):
         browser = self.running()
-        machine = json.loads(open(os.path.join(os.path.dirname(__file__), "../../sim/machine/nvidia-t4.json")).read())
+        with open(os.path.join(os.path.dirname(__file__), "../../sim/machine/nvidia-t4.json")) as file:
+            machine = json.load(file)
         machine["name"] = "my-card"
         browser.js("Page.dropFiles([new File([arguments[0]], 'my-card.json')])", json.dumps(machine))
         self.assertEqual(self.field(browser, "gpu"), "my-card")
-        lesson = ("+++\nid = \"mine\"\nnumber = 99\ntitle = \"A lesson of my own\"\nsummary = \"One step.\"\nminutes = 1\n"
+        lesson = ("+++\nid = \"mine\"\nnumber = 99\ntitle = \"A lesson of my own\"\nsummary = \"One step.\"\n"
                   "+++\n\n## Only this\n\nText of my own.\n")
         browser.js("Page.dropFiles([new File([arguments[0]], 'mine.md')])", lesson)
         self.assertEqual(self.field(browser, "lesson"), "mine")

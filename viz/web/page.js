@@ -16,7 +16,7 @@ mergeInto(LibraryManager.library, {
     shownAt: 0, showTimer: 0,
     wantedState: null,
     leaveIn: 0,        // frames until a lifted finger hovers no more
-    fingers: new Map(),
+    fingers: null,     // that touch: where each was last
     pasted: '',
     prefix: 'flashscope:',
 
@@ -236,6 +236,7 @@ mergeInto(LibraryManager.library, {
 
     listen: function() {
       const canvas = Module['canvas'];
+      Page.fingers = new Map();
       Page.field = document.getElementById('text');
       Page.picker = document.getElementById('files');
       canvas.addEventListener('pointerdown', Page.onDown);
