@@ -195,8 +195,8 @@ class Lesson(PageTest):
 
     def type_into_first_field(self, browser, text):
         """Clicks down a column of the page until text is taken: there is no other way to see a canvas's fields."""
-        for y in range(120, browser.height - 60, 8):
-            browser.click(60, y)
+        for y in range(200, browser.height - 60, 12):
+            browser.click(480, y)
             time.sleep(0.15)
             if browser.js("return Page.typing"):
                 browser.key(*text)
