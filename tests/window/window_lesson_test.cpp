@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 #include <imgui.h>
 
+#include "sim/error.h"
 #include "support.h"
 #include "viz/cli/lesson_engine.h"
 #include "viz/core/scene.h"
+#include "viz/core/state_token.h"
 #include "viz/io/json_numbers.h"
 #include "viz/io/toml.h"
 #include "viz/panels/lesson.h"
@@ -138,6 +140,34 @@ TEST_CASE_FIXTURE(Desk, "Next and the list of lessons at the foot" * doctest::sk
   CHECK(state.lesson == "");
   frame();
   REQUIRE(click_until(100, [&] { return state.lesson == "t"; }));
+}
+
+TEST_CASE_FIXTURE(Desk, "a link carries lesson, step and answers, and takes no progress" *
+                            doctest::skip(!can_read_toml())) {
+  state.asks["n"].typed = "1.5 ~ KiB";
+  state = submit(state, *book.open, 0);
+  state.asks["n"].typed = "16";
+  state = submit(state, *book.open, 0);
+  state = go_to_step(state, book.list->lessons[0], 1);
+  state = move_item(state, *book.open, 2, 0, 1);
+  state = show_hint(state, *book.open, 0);
+  AppState sent;
+  sent.view = View::learn;
+  sent.learn = state;
+  sent.learn.followed = "t/0";
+
+  AppState received;
+  received.learn.progress["other"].done = true;
+  received = state_of_token(token_of(sent), received);
+  CHECK(received.learn.progress.at("other").done);
+  CHECK(received.learn.progress.count("t") == 0);
+  CHECK(received.learn.restored);
+  received.learn = graded_again(received.learn, *book.open);
+  CHECK(received.learn.asks == sent.learn.asks);
+  CHECK(received.learn.step == 1);
+  CHECK(received.learn.followed == "t/0");
+  CHECK(token_of(received) == token_of(sent));
+  CHECK_THROWS_AS(state_of_token("fs1,lesson=t,answers=n~1"), Error);
 }
 
 TEST_CASE_FIXTURE(Desk, "every step and every show of every shipped lesson draws" * doctest::skip(!can_read_toml())) {
