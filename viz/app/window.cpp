@@ -153,8 +153,8 @@ class Window {
   void restore() {
     m_textures = make_gl_textures();
     m_ui.textures = m_textures.get();
-    ImGui_ImplOpenGL3_DestroyDeviceObjects();
-    ImGui_ImplOpenGL3_CreateDeviceObjects();
+    ImGui_ImplOpenGL3_Shutdown();  // all of it: it remembers how large its buffers were, too
+    ImGui_ImplOpenGL3_Init(platform::kGlsl);
   }
   bool wants_to_close() const { return glfwWindowShouldClose(m_window); }
   void close() { glfwSetWindowShouldClose(m_window, GLFW_TRUE); }
