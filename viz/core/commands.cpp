@@ -51,8 +51,8 @@ const std::vector<CommandInfo>& commands() {
         {Command::save_frames, "State", "F7", "save the whole run as 200 pictures (Esc stops)"},
         {Command::export_csv, "State", "F3", "save what the inspector shows (CSV)"},
         {Command::export_json, "State", "F4", "save state and numbers (JSON)"},
-        {Command::export_trace, "State", "F6", "save the timeline of the stage in front (for Perfetto)"},
-        {Command::open_files, "State", "Ctrl+O", "open a lesson (.md) or a machine (.json) of your own; or drop it here"},
+        {Command::export_trace, "State", "F6", "save the timeline (Perfetto)"},
+        {Command::open_files, "State", "Ctrl+O", "open your own lesson or machine"},
         {Command::quit, "State", "Ctrl+Q", "quit"},
     };
     all.insert(all.end(), std::begin(rest), std::end(rest));

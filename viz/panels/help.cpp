@@ -33,7 +33,7 @@ void help_panel(const Ui& ui, const Rect& window, AppState& state) {
     if (groups.empty() || groups.back() != info.group) groups.emplace_back(info.group);
   float lowest = top.y;
   float y = top.y, x = top.x;
-  const float longest = line_h * 19;  // of a column
+  const float longest = line_h * 20.5f;  // of a column
   for (const std::string& group : groups) {
     float group_h = line_h * 1.4f;
     for (const CommandInfo& info : commands()) group_h += group == info.group ? line_h : 0;
