@@ -185,9 +185,10 @@ class Lesson(PageTest):
         self.assertEqual(self.field(browser, "step"), str(last))
         snapshot, picture = self.link_is_equal(browser, "lesson-end")
         self.assertEqual(json.loads(snapshot)["view"], "learn")
-        # The step with the answer, too: what was typed and how it was graded is in the link.
+        # The step with the answer, too: what was typed and how it was graded is in the link. The bar of the steps seen is
+        # each reader's own, so the pictures differ there.
         browser.key(*["PageUp"] * (last - 1))
-        self.link_is_equal(browser, "lesson-answered")
+        self.link_is_equal(browser, "lesson-answered", pictures=False)
         # Progress is kept: a page without a link opens the lesson where it was left.
         browser.open(page + "?lesson=3&projector")
         browser.wait_running()
@@ -204,7 +205,7 @@ class Lesson(PageTest):
                 return
         self.fail("no text field")
 
-    def link_is_equal(self, browser, name):
+    def link_is_equal(self, browser, name, pictures=True):
         """The link that Ctrl+C copies, opened elsewhere, gives the same JSON and the same picture."""
         snapshot = self.snapshot(browser)
         browser.key("c", hold=["Control"])
@@ -216,7 +217,8 @@ class Lesson(PageTest):
         other = self.running(link)
         same = self.picture(other, name + "-from-link")
         self.assertEqual(self.snapshot(other), snapshot)
-        self.assertEqual(same, picture, "the pictures differ")
+        if pictures:
+            self.assertEqual(same, picture, "the pictures differ")
         return snapshot, picture
 
 
