@@ -7,6 +7,7 @@
 #include "sim/error.h"
 #include "viz/app/arguments.h"
 #include "viz/app/learn_view.h"
+#include "viz/app/platform.h"
 #include "viz/app/shipped.h"
 #include "viz/app/window.h"
 #include "viz/core/state_token.h"
@@ -41,6 +42,8 @@ void run() {
   Arguments arguments = arguments_of_address(notice);
   AppState& state = arguments.state;
   LessonLibrary lessons = LessonLibrary::shipped();
+  platform::prepare_files();
+  state.learn.progress = load_progress(progress_path(), notice);  // a lesson opens where it was left
   try {
     state.learn = begin_learning(state.learn, lessons, arguments.lesson);
   } catch (const Error& error) {
