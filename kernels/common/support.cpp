@@ -19,9 +19,10 @@ std::string names_of_rungs(Pass pass) {
   return names;
 }
 
-/// Rungs with instances for packed sequences and block masks (forward/rungs.h, backward/rungs.h).
+/// Rungs with instances for packed sequences and block masks (forward/rungs.h, launchers.h, backward/rungs.h).
 bool takes_sparse_masks(const std::string& algorithm, Pass pass) {
-  return algorithm == "three_pass" || (pass == Pass::forward && algorithm == "flash_v2");
+  if (algorithm == "three_pass") return true;
+  return pass == Pass::forward && (algorithm == "flash_v2" || algorithm == "flash_v2_tensor");
 }
 
 /// 90 → "9.0"

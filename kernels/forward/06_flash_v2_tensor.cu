@@ -17,6 +17,7 @@
 #include <limits>
 
 #include "kernels/common/mma.cuh"
+#include "kernels/common/tile_walk.cuh"
 #include "kernels/forward/launchers.h"
 #include "sim/schedule/tensor_rungs.h"
 
@@ -126,12 +127,33 @@ __device__ __forceinline__ void apply_mask(Accumulator (&acc_s)[kM][kN], const M
     }
 }
 
+/// The same for packed sequences and blocks: each lane works out what one of the warp's rows sees, and shuffles hand the
+/// bits around.
+template <int kM, int kN>
+__device__ __forceinline__ void apply_mask(Accumulator (&acc_s)[kM][kN], const SparseMask& mask, int row,
+                                           int first_key) {
+  static_assert(16 * kM <= kWarpSize && 8 * kN <= 64);
+  const int lane = threadIdx.x % kWarpSize, first_row = row - accumulator_row();  // of the warp
+  const std::uint64_t bits = kept_bits(mask, first_row + lane % (16 * kM), {first_key, first_key + 8 * kN});
+#pragma unroll
+  for (int m = 0; m < kM; ++m)
+#pragma unroll
+    for (int half = 0; half < kAccumulatorRows; ++half) {
+      const std::uint64_t of_row = __shfl_sync(~0u, bits, 16 * m + 8 * half + accumulator_row()) >> accumulator_col();
+#pragma unroll
+      for (int n = 0; n < kN; ++n)
+#pragma unroll
+        for (int x = 0; x < 2; ++x)
+          if ((of_row >> (8 * n + x) & 1) == 0) acc_s[m][n].x[2 * half + x] = -INFINITY;
+    }
+}
+
 /// Places in the log: Q, the cleared state and the first K; then so many for each key tile.
 constexpr int kLogFirst = 3, kLogTile = 6;
 
-template <class T, int kWidth, int kBlockN, class Observer>
-__global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kBlockN)))
-    flash_v2_tensor(KernelParams p, Observer log) {
+template <class T, int kWidth, int kBlockN, class Params, class Observer>
+__global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kBlockN, Params::kIsSparse)))
+    flash_v2_tensor(Params p, Observer log) {
 #if __CUDA_ARCH__ >= 800
   using Tile = MmaTile<kWidth, kBlockN>;
   constexpr int kBlockM = Tile::kBlockM;
@@ -146,8 +168,8 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
   const CtaPlace<T> at(p);
   const int m_block = at.inner;
   const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, m_block), dims = at.dims();
-  const Range n_blocks = visited_tiles(p.mask, kBlockM, kBlockN, m_block);
-  const Range unmasked = whole_tiles(p.mask, kBlockM, kBlockN, m_block);
+  TileWalk n_blocks(p.mask, kBlockM, kBlockN, m_block);
+  const Range unmasked = whole_tiles(p.mask, kBlockM, kBlockN, m_block);  // in a band
   const int warp_row = threadIdx.x / kWarpSize * Tile::kWarpRows;  // of the tile
   const auto thread_row = [] {  // where it is needed: no register holds it through the loop
     const int thread = opaque(threadIdx.x);
@@ -184,27 +206,37 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
     commit_copies();
   };
   // Its place in the log is counted from the tile, not carried along in a register.
-  const auto log_at_tile = [&](int n_block) { log.at(~0u, kLogFirst + kLogTile * (n_block - n_blocks.begin), 0); };
+  const auto log_at_tile = [&](int n_block) { log.at(~0u, kLogFirst + kLogTile * (n_block - n_blocks.begin()), 0); };
   // What follows for a key tile, in this order; written down at once, while registers are free.
-  const auto log_key_tile = [&](int n_block) {
+  const auto log_key_tile = [&](int n_block, int next) {
     const Range keys = keys_of(n_block);
     log_at_tile(n_block);
     log.load(at.v(keys));
     log.compute(Op::scores, at.head, rows, keys, p.head_dim);
     if (!std::is_same_v<Observer, NoObserver> && !all_kept(p.mask, rows, keys))
       log.compute(Op::mask, at.head, rows, keys);
-    if (n_block + 1 < n_blocks.end) log.load(at.k(keys_of(n_block + 1)));
+    if (next < n_blocks.end()) log.load(at.k(keys_of(next)));
     log.compute(Op::online_softmax, at.head, rows, keys);
     log.compute(Op::weighted_sum, at.head, rows, dims, size_of(keys));
   };
-  if (n_blocks.begin < n_blocks.end) {
-    log.load(at.k(keys_of(n_blocks.begin)));
-    start_keys(smem_k, at.k(keys_of(n_blocks.begin)));
+  const auto is_masked = [&](int n_block) {
+    if constexpr (Params::kIsSparse)
+      return size_of(keys_of(n_block)) < kBlockN || !all_kept(p.mask, rows, keys_of(n_block));
+    else
+      return n_block < unmasked.begin || n_block >= unmasked.end;
+  };
+  const int first = n_blocks.seek(n_blocks.begin());
+  if (first < n_blocks.end()) {
+    log.load(at.k(keys_of(first)));
+    start_keys(smem_k, at.k(keys_of(first)));
   }
 
+  int found = 0;  // the tile after this one, where it takes looking for: in a band no register holds it
+  const auto after = [&](int n_block) { return Params::kIsSparse ? found : n_block + 1; };
 #pragma unroll 1
-  for (int n_block = n_blocks.begin; n_block < n_blocks.end; ++n_block) {
-    log_key_tile(n_block);
+  for (int n_block = first; n_block < n_blocks.end(); n_block = after(n_block)) {
+    if (Params::kIsSparse) found = n_blocks.seek(n_block + 1);
+    log_key_tile(n_block, after(n_block));
 
     // 3. S = Q Kᵀ while V is on its way.
     wait_for_copies<0>();
@@ -214,13 +246,13 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
     clear(acc_s);
     add_product_transposed<T, kWidth>(acc_s, lane_of_q, lane_of_k);
     if (p.softmax_scale <= 0) apply_sign(acc_s, p.softmax_scale);
-    if (n_block < unmasked.begin || n_block >= unmasked.end)
+    if (is_masked(n_block))
       apply_mask(acc_s, p.mask, rows.begin + thread_row(), n_block * kBlockN);
 
     // 4. V has arrived and K has been read: the next K sets out.
     wait_for_copies<0>();
     __syncthreads();
-    if (n_block + 1 < n_blocks.end) start_keys(smem_k, at.k(keys_of(n_block + 1)));
+    if (after(n_block) < n_blocks.end()) start_keys(smem_k, at.k(keys_of(after(n_block))));
 
     // 5. Online softmax, as in rung 05.
     const Rows<Tile::kM> rescale = raise_maxima(row_max, acc_s, scale_log2);
@@ -251,7 +283,7 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
   }
 
   // 7. One division, one write. O takes Q's place; each warp writes its own rows there.
-  log_at_tile(n_blocks.end);
+  log_at_tile(n_blocks.end());
   wait_for_copies<0>();  // Q, where no key tile was visited
   __syncthreads();       // all have read Q, and K
   float* const smem_lse = reinterpret_cast<float*>(smem_k);  // [kBlockM]
@@ -278,30 +310,37 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
 #endif
 }
 
-template <class T, class Observer>
+template <class T, class Params, class Observer>
 const void* by_tile(int width, int bc) {
   const auto is = [&](int width_, int bc_) { return width == width_ && bc == bc_; };
-  if (is(64, 48)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 64, 48, Observer>);
+  constexpr int kLoggedBc = mma_block_n(64, kMmaFewKeys, Params::kIsSparse);
+  if (is(64, kLoggedBc)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 64, kLoggedBc, Params, Observer>);
   if constexpr (std::is_same_v<Observer, NoObserver>) {
-    if (is(32, 64)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 32, 64, Observer>);
-    if (is(64, 128)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 64, 128, Observer>);
-    if (is(128, 64)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 128, 64, Observer>);
-    if (is(256, 32)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 256, 32, Observer>);
+    if (is(32, 64)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 32, 64, Params, Observer>);
+    if constexpr (!Params::kIsSparse)
+      if (is(64, 128)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 64, 128, Params, Observer>);
+    if (is(128, 64)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 128, 64, Params, Observer>);
+    if (is(256, 32)) return reinterpret_cast<const void*>(&flash_v2_tensor<T, 256, 32, Params, Observer>);
   }
   return nullptr;
 }
 
+template <class Params>
 const void* function_of(const Schedule& schedule, bool logged) {
   const AttentionProblem& p = schedule.problem();
   const int width = fma_width(p.head_dim), bc = schedule.tile().bc;
-  if (logged) return p.dtype == DType::bf16 ? by_tile<__nv_bfloat16, OpLog>(width, bc) : nullptr;
-  if (p.dtype == DType::fp16) return by_tile<__half, NoObserver>(width, bc);
-  if (p.dtype == DType::bf16) return by_tile<__nv_bfloat16, NoObserver>(width, bc);
+  if (logged) return p.dtype == DType::bf16 ? by_tile<__nv_bfloat16, Params, OpLog>(width, bc) : nullptr;
+  if (p.dtype == DType::fp16) return by_tile<__half, Params, NoObserver>(width, bc);
+  if (p.dtype == DType::bf16) return by_tile<__nv_bfloat16, Params, NoObserver>(width, bc);
   return nullptr;
 }
 
 }  // namespace
 
-const Launcher flash_v2_tensor_launcher = {function_of, nullptr};
+#ifdef FLASHSCOPE_SPARSE_INSTANCES
+const Launcher flash_v2_tensor_sparse_launcher = {function_of<SparseParams<KernelParams>>, nullptr};
+#else
+const Launcher flash_v2_tensor_launcher = {function_of<KernelParams>, nullptr};
+#endif
 
 }  // namespace flashscope::kernels

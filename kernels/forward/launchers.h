@@ -19,13 +19,15 @@ struct Launcher {
 };
 
 extern const Launcher flash_v2_tensor_launcher;   // 06
+extern const Launcher flash_v2_tensor_sparse_launcher;  // for packed sequences and block masks
 extern const Launcher flash_v3_launcher;          // 07
 extern const Launcher flash_v3_fp8_launchers[2];  // 08: the quantising kernel, and attention
 
 /// Of kernel number `kernel`; nullptr: the rung is in rungs.h.
 inline const Launcher* launcher_of(const Schedule& schedule, int kernel) {
   if (schedule.problem().pass != Pass::forward) return nullptr;
-  if (schedule.algorithm() == "flash_v2_tensor") return &flash_v2_tensor_launcher;
+  if (schedule.algorithm() == "flash_v2_tensor")
+    return schedule.problem().is_sparse() ? &flash_v2_tensor_sparse_launcher : &flash_v2_tensor_launcher;
   if (schedule.algorithm() == "flash_v3") return &flash_v3_launcher;
   if (schedule.algorithm() == "flash_v3_fp8") return &flash_v3_fp8_launchers[kernel];
   return nullptr;

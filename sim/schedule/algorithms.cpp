@@ -24,7 +24,7 @@ TileShape three_pass_tensor_tile(const AttentionProblem& p) {
   return {mma_block_m(fma_width(p.head_dim)), kThreePassTensorKeys, kThreePassTensorStages};
 }
 TileShape flash_v2_tensor_tile(const AttentionProblem& p) {
-  return {mma_block_m(fma_width(p.head_dim)), mma_block_n(fma_width(p.head_dim), p.seqlen_k), 1};
+  return {mma_block_m(fma_width(p.head_dim)), mma_block_n(fma_width(p.head_dim), p.seqlen_k, p.is_sparse()), 1};
 }
 
 /// Rows of the heads that share a KV head fill a tile of 16 together (decode_rung.h).

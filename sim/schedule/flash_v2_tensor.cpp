@@ -22,7 +22,7 @@ class FlashV2Tensor final : public Schedule {
     m_kernels = {{"flash_v2_tensor",
                   num_tiles(p.seqlen_q, tile.br),
                   p.num_heads(),
-                  {kMmaThreads, smem_bytes, flash_v2_tensor_registers(width, tile.bc)},
+                  {kMmaThreads, smem_bytes, flash_v2_tensor_registers(width, tile.bc, p.is_sparse())},
                   {},
                   kFlashV2TensorCode,
                   MatrixUnit::tensor}};

@@ -16,8 +16,10 @@ FLASHSCOPE_HD constexpr int mma_block_m(int width) { return width <= 128 ? 128 :
 /// As many keys as the registers take: what happens once a tile (two barriers, the waits for the first fragments, two
 /// rounds of shuffles) then happens less often. Few keys at 64 columns get narrower tiles, of which less lies beyond the
 /// last key, and three CTAs an SM. docs/deviations.md has what was tried.
+/// Packed sequences and block masks: 64 keys divide blocks of 64 and 128, and are the bits of one word (kept_bits).
 inline constexpr int kMmaFewKeys = 256;
-FLASHSCOPE_HD constexpr int mma_block_n(int width, int seqlen_k) {
+FLASHSCOPE_HD constexpr int mma_block_n(int width, int seqlen_k, bool is_sparse) {
+  if (is_sparse) return width <= 128 ? 64 : 32;
   return width == 64 ? (seqlen_k <= kMmaFewKeys ? 48 : 128) : width <= 128 ? 64 : 32;
 }
 
@@ -51,8 +53,8 @@ FLASHSCOPE_HD constexpr int three_pass_tensor_weighted_sum_smem(int br, int bc, 
 }
 
 // Registers a thread, as in fma_rungs.h.
-FLASHSCOPE_HD constexpr int flash_v2_tensor_registers(int width, int bc) {
-  return width <= 64 && bc <= 64 ? 168 : 255;
+FLASHSCOPE_HD constexpr int flash_v2_tensor_registers(int width, int bc, bool is_sparse) {
+  return width <= 64 && bc <= 64 && !is_sparse ? 168 : 255;
 }
 inline constexpr int kScoresTensorRegisters = 128;
 FLASHSCOPE_HD constexpr int weighted_sum_tensor_registers(int width) {
