@@ -71,7 +71,9 @@ void launch(const Schedule& schedule, int kernel, WorkspaceParams params, const 
   OpLog observer = log ? *log : OpLog{};
   SparseParams<KernelParams> forward(params, params.sparse_mask);
   SparseParams<BackwardParams> backward(params, params.sparse_mask);
-  void* const told = !schedule.problem().is_sparse()                  ? static_cast<void*>(&params)
+  PagedParams paged(params, params.pages);
+  void* const told = schedule.tile().page_size > 0 && kernel == 0      ? static_cast<void*>(&paged)
+                     : !schedule.problem().is_sparse()                  ? static_cast<void*>(&params)
                      : schedule.problem().pass == Pass::backward ? static_cast<void*>(&backward)
                                                                       : static_cast<void*>(&forward);
   void* arguments[] = {told, log ? static_cast<void*>(&observer) : static_cast<void*>(&none)};
@@ -114,7 +116,7 @@ class CudaDevice final : public Device {
     VerifiedOutputs verified;
     if (options.check) {
       verified = verify_outputs(schedule, inputs, workspace.outputs(), options.seed, [&] {
-        FullReference full = full_reference_on_gpu(schedule.problem(), workspace.params());
+        FullReference full = reference_of(schedule, inputs, workspace);
         if (algorithm_named(schedule.algorithm(), schedule.problem().pass).quantizes)
           add_errors_of_quantizing(schedule.problem(), workspace, full);
         return full;
@@ -253,6 +255,13 @@ class CudaDevice final : public Device {
   /// O and LSE, which a backward pass reads, as the forward pass of the same algorithm leaves them.
   void run_forward_before(const Schedule& schedule, const WorkspaceParams& params) {
     if (schedule.problem().pass == Pass::backward) run_kernels(*forward_before(schedule), params, nullptr);
+  }
+
+  /// The reference knows K and V in one piece alone.
+  FullReference reference_of(const Schedule& schedule, const AttentionInputs& inputs, const Workspace& workspace) {
+    if (schedule.tile().page_size == 0) return full_reference_on_gpu(schedule.problem(), workspace.params());
+    const Workspace whole(*make_schedule("flash_v2", schedule.problem()), inputs, *m_memory);
+    return full_reference_on_gpu(schedule.problem(), whole.params());
   }
 
   /// Of plain attention as precise as a rung that quantises: every row, in float64, on the numbers that it multiplies.

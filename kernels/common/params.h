@@ -38,9 +38,17 @@ struct BackwardParams : KernelParams {
 
 /// And those of split_kv.
 struct DecodeParams : BackwardParams {
+  static constexpr bool kIsPaged = false;
   float* o_split = nullptr;    // (batch · heads, splits, seqlen_q, head_dim)
   float* lse_split = nullptr;  // (batch · heads, splits, seqlen_q)
   int splits = 1;
+};
+
+/// Where the pages of K and V lie, which are (all pages, kv_heads, page size, head_dim).
+struct Pages {
+  const int* table = nullptr;  // (batch, pitch), the first entries of each row are those of its pages
+  int pitch = 0;
+  Paging paging;
 };
 
 /// And those of flash_v3_fp8: now all that a workspace has, for whichever kernel. Shapes: Tensor in sim/schedule/op.h.
@@ -52,6 +60,7 @@ struct WorkspaceParams : DecodeParams {
   float* k_scale = nullptr;
   float* v_scale = nullptr;
   SparseMask sparse_mask;  // its arrays lie on the GPU
+  Pages pages;             // of split_kv with K and V in pages
 };
 
 /// What an instance for packed sequences and block masks is told: the parameters of the rung, and in the place of their
@@ -62,6 +71,14 @@ struct SparseParams : Params {
   SparseMask mask;
 
   SparseParams(const Params& params, const SparseMask& sparse) : Params(params), mask(sparse) {}
+};
+
+/// What an instance of split_kv for K and V in pages is told.
+struct PagedParams : DecodeParams {
+  static constexpr bool kIsPaged = true;
+  Pages pages;
+
+  PagedParams(const DecodeParams& params, const Pages& pages_) : DecodeParams(params), pages(pages_) {}
 };
 
 }  // namespace flashscope::kernels

@@ -1,11 +1,13 @@
 #include "kernels/common/workspace.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "kernels/common/encode.h"
 #include "kernels/common/in_parts.h"
+#include "sim/compute/pages.h"
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/fp8_rung.h"
@@ -22,7 +24,8 @@ std::int64_t guard_bytes(const TensorShape& shape) {
   return round_up(std::max<std::int64_t>(1, kGuardRows * shape.pitch()));
 }
 bool is_input(Tensor tensor) {
-  return tensor == Tensor::Q || tensor == Tensor::K || tensor == Tensor::V || tensor == Tensor::dO;
+  return tensor == Tensor::Q || tensor == Tensor::K || tensor == Tensor::V || tensor == Tensor::dO ||
+         tensor == Tensor::block_table;
 }
 
 /// Of a backward pass also those that its forward pass needs, which runs first and leaves O and LSE.
@@ -33,6 +36,24 @@ std::vector<Tensor> tensors_of(const Schedule& schedule) {
   for (Tensor tensor : forward->tensors())
     if (std::find(tensors.begin(), tensors.end(), tensor) == tensors.end()) tensors.push_back(tensor);
   return tensors;
+}
+
+/// K or V as its pages lie in memory; what is spare of the last one of a sequence is NaN.
+std::vector<double> in_pages(const Array& array, const AttentionProblem& p, int page_size) {
+  const Paging paging = paging_of(page_size);
+  const std::vector<int> table = make_block_table(p, page_size);
+  const int pages = num_tiles(p.seqlen_k, page_size);  // of a sequence
+  std::vector<double> values(table.size() * static_cast<std::size_t>(p.kv_heads) * static_cast<std::size_t>(page_size) *
+                                 static_cast<std::size_t>(array.cols),
+                             std::numeric_limits<double>::quiet_NaN());
+  for (int head = 0; head < array.heads; ++head)
+    for (int row = 0; row < array.rows; ++row) {
+      const int place = table[static_cast<std::size_t>(head / p.kv_heads * pages + paging.page_of(row))];
+      const std::int64_t to = paging.row_of(place, head % p.kv_heads, p.kv_heads, row);
+      for (int col = 0; col < array.cols; ++col)
+        values[static_cast<std::size_t>(to * array.cols + col)] = array.at(head, row, col);
+    }
+  return values;
 }
 
 std::string out_of_memory(const Schedule& schedule, std::int64_t free_bytes) {
@@ -114,7 +135,9 @@ Workspace::Workspace(const Schedule& schedule, const AttentionInputs& inputs, De
       {Tensor::Q, &inputs.q}, {Tensor::K, &inputs.k}, {Tensor::V, &inputs.v}, {Tensor::dO, &inputs.d_out}};
   for (const auto& [tensor, array] : sources) {
     if (tensor == Tensor::dO && !is_backward) continue;
-    const std::vector<unsigned char> bytes = encode(m_problem.dtype, array->values);
+    const bool is_paged = m_tile.page_size > 0 && (tensor == Tensor::K || tensor == Tensor::V);
+    const std::vector<unsigned char> bytes =
+        encode(m_problem.dtype, is_paged ? in_pages(*array, m_problem, m_tile.page_size) : array->values);
     if (!bytes.empty()) memory.copy_in(buffer(tensor).data(), bytes.data(), static_cast<std::int64_t>(bytes.size()));
   }
   m_params.q = address(Tensor::Q);
@@ -144,6 +167,7 @@ Workspace::Workspace(const Schedule& schedule, const AttentionInputs& inputs, De
   m_params.splits = schedule.tile().splits;
   m_params.mask = m_problem.mask();
   m_params.sparse_mask = sparse_mask_on_gpu();
+  if (m_tile.page_size > 0) m_params.pages = pages_on_gpu();
   m_params.heads = m_problem.heads;
   m_params.kv_heads = m_problem.kv_heads;
   m_params.head_dim = m_problem.head_dim;
@@ -168,6 +192,17 @@ SparseMask Workspace::sparse_mask_on_gpu() {
   if (mask.blocks.words)
     mask.blocks.words = reinterpret_cast<const std::uint32_t*>(moved(m_mask_arrays[2], m_problem.block_mask.mask->words));
   return mask;
+}
+
+Pages Workspace::pages_on_gpu() {
+  const TensorShape shape = shape_of(Tensor::block_table, m_problem, m_tile);
+  const std::vector<int> table = make_block_table(m_problem, m_tile.page_size);
+  const std::int64_t row_bytes = shape.rows * shape.pitch();
+  for (int batch = 0; batch < m_problem.batch && row_bytes > 0; ++batch)
+    m_memory.copy_in(buffer(Tensor::block_table).data() + batch * shape.head_bytes(),
+                     table.data() + std::int64_t{batch} * shape.rows, row_bytes);
+  return {static_cast<const int*>(address(Tensor::block_table)), shape.rows + shape.spare_rows,
+          paging_of(m_tile.page_size)};
 }
 
 void Workspace::reset_outputs() {

@@ -51,6 +51,7 @@ class Workspace {
     std::int64_t guard = 0, bytes = 0;
   };
   SparseMask sparse_mask_on_gpu();
+  Pages pages_on_gpu();
   Buffer& buffer(Tensor tensor) { return m_buffers[static_cast<std::size_t>(tensor)]; }
   const Buffer& buffer(Tensor tensor) const { return m_buffers[static_cast<std::size_t>(tensor)]; }
   void* address(Tensor tensor) const { return buffer(tensor).whole ? buffer(tensor).data() : nullptr; }

@@ -11,9 +11,13 @@
 //   * the 16 rows of a tensor-core product are query heads, not queries: Br rows of each head that shares the KV head;
 //   * sixteen rows are too few to share among warps, so the warps share the keys: each has its own m, l and acc over its
 //     quarter of every tile, and at the end the four are added up, in the order of the warps.
+//
+// Instances of its own (decode_split_kv_paged.cu) take K and V in pages: the entries of the block table for the next tile
+// travel beside K and V of this one, and a copy asks shared memory where its row lies.
 #include "kernels/common/mma.cuh"
 #include "kernels/decode/split_kv.cuh"
 #include "kernels/decode/split_kv_fma.h"
+#include "kernels/forward/launchers.h"
 #include "kernels/forward/rungs.h"
 
 namespace flashscope::kernels {
@@ -26,8 +30,8 @@ static_assert(kDecodeThreads == kMmaThreads);  // as start_load() takes them
 
 /// Starts the copies of all our heads' rows, one head below the other; what is no row is zero. The columns beyond
 /// head_dim are left to zero_columns().
-template <int kWidth, class T>
-__device__ __forceinline__ void start_queries(T* smem_q, const DecodePlace<T>& at) {
+template <int kWidth, class T, class Params>
+__device__ __forceinline__ void start_queries(T* smem_q, const DecodePlace<T, Params>& at) {
   using S = Swizzle<kWidth>;
   for (int n = 0; n < at.heads; ++n) {
     const GlobalTile<T> tile = at.q(n);
@@ -47,13 +51,36 @@ __device__ __forceinline__ void start_queries(T* smem_q, const DecodePlace<T>& a
       smem_q[S::element(n / kWidth, n % kWidth)] = narrow<T>(0.0f);
 }
 
-template <class T, int kWidth, class Observer>
-__global__ void __maxnreg__(bound<Observer>(decode_registers(kWidth, sizeof(T)))) split_kv(DecodeParams p, Observer log) {
+/// start_load() of rows in pages.
+template <int kRows, int kCols, class T, class Observer>
+__device__ __forceinline__ void start_rows(T* smem, const GlobalTile<T>& t, const PagedRows<T>& row, Observer& observer) {
+  using S = Swizzle<kCols>;
+  observer.load(t);
+  const int rows = t.num_rows();
+  if (t.num_cols() == kCols) {
+    constexpr int kRowsAtOnce = kDecodeThreads / S::kChunks;
+    const int first = threadIdx.x / S::kChunks, c = threadIdx.x % S::kChunks;
+#pragma unroll
+    for (int n = 0; n < kRows; n += kRowsAtOnce)
+      if (first + n < rows) copy_async(smem + S::chunk(first + n, c), row(first + n) + c * kChunk);
+  } else if (t.num_cols() % kChunk == 0) {
+#pragma unroll 1
+    for (TileCursor at(threadIdx.x * kChunk, blockDim.x * kChunk, t.num_cols()); at.row < rows; at.advance())
+      copy_async(smem + S::chunk(at.row, at.col / kChunk), row(at.row) + at.col);
+  } else {
+#pragma unroll 1
+    for (TileCursor at(threadIdx.x, blockDim.x, t.num_cols()); at.row < rows; at.advance())
+      smem[S::element(at.row, at.col)] = load_cg<T, 1>(row(at.row) + at.col).values[0];
+  }
+}
+
+template <class T, int kWidth, class Params, class Observer>
+__global__ void __maxnreg__(bound<Observer>(decode_registers(kWidth, sizeof(T)))) split_kv(Params p, Observer log) {
 #if __CUDA_ARCH__ >= 800
   constexpr int kBlockN = decode_block_n(sizeof(T)), kOutPitch = smem_pitch(kWidth);
   constexpr int kWarpKeys = kBlockN / kDecodeWarps, kColumns = kWidth / 8;
   static_assert(kWarpKeys == 16);
-  constexpr DecodeSmemLayout kLayout = decode_smem(kDecodeRows, kBlockN, kWidth, sizeof(T));
+  constexpr DecodeSmemLayout kLayout = decode_smem(kDecodeRows, kBlockN, kWidth, sizeof(T), Params::kIsPaged);
   extern __shared__ __align__(kSmemAlignment) unsigned char smem[];
   T* const smem_q = reinterpret_cast<T*>(smem + kLayout.q);                  // [kDecodeRows][kWidth], swizzled
   T* const smem_k = reinterpret_cast<T*>(smem + kLayout.k);                  // [kBlockN][kWidth], swizzled
@@ -61,9 +88,10 @@ __global__ void __maxnreg__(bound<Observer>(decode_registers(kWidth, sizeof(T)))
   float* const smem_o = reinterpret_cast<float*>(smem + kLayout.k);          // at the end: [kDecodeRows][kOutPitch]
   float* const smem_max = reinterpret_cast<float*>(smem + kLayout.row_max);  // at the end LSE
   float* const smem_sum = reinterpret_cast<float*>(smem + kLayout.row_sum);
+  [[maybe_unused]] int* const smem_pages = reinterpret_cast<int*>(smem + kLayout.pages);  // [kBlockN]
 
   // 1. Which heads, which rows, which keys are ours?
-  const DecodePlace<T> at(p);
+  const DecodePlace<T, Params> at(p);
   const Range rows = at.rows, dims = at.dims(), n_blocks = at.key_tiles(kBlockN);
   const int warp = threadIdx.x / kWarpSize, warp_key = warp * kWarpKeys;
 
@@ -82,17 +110,38 @@ __global__ void __maxnreg__(bound<Observer>(decode_registers(kWidth, sizeof(T)))
   clear(acc_o);
   log.compute(Op::clear_state, at.first_head, rows, dims, 0, Tensor::Q, at.heads);
 
+  if constexpr (Params::kIsPaged)
+    if (n_blocks.begin < n_blocks.end) {  // where K and V lie
+      const auto pages = at.pages(rows_of_tile(p.mask.seqlen_k, kBlockN, n_blocks.begin));
+      keep_page(smem_pages, pages, load_page(pages, log));
+      __syncthreads();
+    }
+
 #pragma unroll 1
   for (int n_block = n_blocks.begin; n_block < n_blocks.end; ++n_block) {
     // 3. K and V of this tile, together.
     const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, n_block);
-    start_load<kBlockN, kWidth>(smem_k, at.k(keys), log);
-    start_load<kBlockN, kWidth>(smem_v, at.v(keys), log);
+    if constexpr (Params::kIsPaged) {
+      start_rows<kBlockN, kWidth>(smem_k, at.k(keys), {at, at.k(keys), smem_pages}, log);
+      start_rows<kBlockN, kWidth>(smem_v, at.v(keys), {at, at.v(keys), smem_pages}, log);
+    } else {
+      start_load<kBlockN, kWidth>(smem_k, at.k(keys), log);
+      start_load<kBlockN, kWidth>(smem_v, at.v(keys), log);
+    }
     zero_rows<kBlockN, kWidth>(smem_k, size_of(keys), p.head_dim);
     zero_rows<kBlockN, kWidth>(smem_v, size_of(keys), p.head_dim);
     commit_copies();
-    wait_for_copies<0>();
-    __syncthreads();
+    if constexpr (Params::kIsPaged) {
+      const bool goes_on = n_block + 1 < n_blocks.end;
+      const auto pages = at.pages(rows_of_tile(p.mask.seqlen_k, kBlockN, n_block + goes_on));
+      const int place = goes_on ? load_page(pages, log) : 0;
+      wait_for_copies<0>();
+      __syncthreads();  // and all have used the pages of this tile
+      if (goes_on) keep_page(smem_pages, pages, place);
+    } else {
+      wait_for_copies<0>();
+      __syncthreads();
+    }
 
     // 4. S = softmax_scale · Q Kᵀ of this warp's keys, and -inf where there is no pair.
     Accumulator acc_s[1][2];
@@ -182,6 +231,31 @@ __global__ void __maxnreg__(bound<Observer>(decode_registers(kWidth, sizeof(T)))
   for (int n = 0; n < at.heads; ++n) store_tile(smem_max + n * at.block_m, 1, at.lse_split(n), log);
 #endif
 }
+
+template <class T, class Params>
+const void* by_width(int head_dim) {
+  switch (fma_width(head_dim)) {
+    case 32: return reinterpret_cast<const void*>(&split_kv<T, 32, Params, NoObserver>);
+    case 64: return reinterpret_cast<const void*>(&split_kv<T, 64, Params, NoObserver>);
+    case 128: return reinterpret_cast<const void*>(&split_kv<T, 128, Params, NoObserver>);
+    case 256: return reinterpret_cast<const void*>(&split_kv<T, 256, Params, NoObserver>);
+    default: return nullptr;
+  }
+}
+
+template <class Params>
+const void* first_kernel(DType dtype, int head_dim, bool logged) {
+  if (dtype == DType::fp32) return split_kv_fma_kernel(head_dim, logged, Params::kIsPaged);
+  if (logged)
+    return dtype == DType::bf16 && head_dim > 32 && head_dim <= 64
+               ? reinterpret_cast<const void*>(&split_kv<__nv_bfloat16, 64, Params, OpLog>)
+               : nullptr;
+  if (dtype == DType::fp16) return by_width<__half, Params>(head_dim);
+  if (dtype == DType::bf16) return by_width<__nv_bfloat16, Params>(head_dim);
+  return nullptr;
+}
+
+#ifndef FLASHSCOPE_PAGED_INSTANCES
 
 // ---- the second kernel ----------------------------------------------------------------------------------------------
 //
@@ -290,17 +364,6 @@ __global__ void __maxnreg__(bound<Observer>(kCombineRegisters)) split_kv_combine
   store_tile(smem_total, 1, at.lse(rows), log);
 }
 
-template <class T, class Observer>
-const void* by_width(int head_dim) {
-  switch (fma_width(head_dim)) {
-    case 32: return reinterpret_cast<const void*>(&split_kv<T, 32, Observer>);
-    case 64: return reinterpret_cast<const void*>(&split_kv<T, 64, Observer>);
-    case 128: return reinterpret_cast<const void*>(&split_kv<T, 128, Observer>);
-    case 256: return reinterpret_cast<const void*>(&split_kv<T, 256, Observer>);
-    default: return nullptr;
-  }
-}
-
 template <class T>
 const void* by_log(bool logged) {
   return logged ? reinterpret_cast<const void*>(&split_kv_combine<T, OpLog>)
@@ -316,15 +379,19 @@ const void* combine_kernel(DType dtype, bool logged) {
 }  // namespace
 
 const void* split_kv_kernel(int kernel, DType dtype, int head_dim, bool logged) {
-  if (kernel == 1) return combine_kernel(dtype, logged);
-  if (dtype == DType::fp32) return split_kv_fma_kernel(head_dim, logged);
-  if (logged)
-    return dtype == DType::bf16 && head_dim > 32 && head_dim <= 64
-               ? reinterpret_cast<const void*>(&split_kv<__nv_bfloat16, 64, OpLog>)
-               : nullptr;
-  if (dtype == DType::fp16) return by_width<__half, NoObserver>(head_dim);
-  if (dtype == DType::bf16) return by_width<__nv_bfloat16, NoObserver>(head_dim);
-  return nullptr;
+  return kernel == 1 ? combine_kernel(dtype, logged) : first_kernel<DecodeParams>(dtype, head_dim, logged);
 }
+
+#else
+
+const void* paged_function_of(const Schedule& schedule, bool logged) {
+  return first_kernel<PagedParams>(schedule.problem().dtype, schedule.problem().head_dim, logged);
+}
+
+}  // namespace
+
+const Launcher split_kv_paged_launcher = {paged_function_of, nullptr};
+
+#endif
 
 }  // namespace flashscope::kernels

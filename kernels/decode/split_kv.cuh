@@ -7,9 +7,9 @@ namespace flashscope::kernels {
 
 /// CTA = ((KV head · query tiles + m_block) · chunks of heads + chunk) · splits + split, as sim/schedule/split_kv.cpp has
 /// it. Row r of the tile is row r % block_m of the query tile, of head first_head + r / block_m.
-template <class T>
+template <class T, class Params>
 struct DecodePlace {
-  DecodeParams p;
+  Params p;
   int kv_head;      // batch · kv_heads + kv_head
   int first_head;   // batch · heads + head
   int heads;        // of this CTA
@@ -17,7 +17,7 @@ struct DecodePlace {
   int m_block, split;
   Range rows;  // of the queries
 
-  __device__ explicit DecodePlace(const DecodeParams& params) : p(params) {
+  __device__ explicit DecodePlace(const Params& params) : p(params) {
     const int group = p.heads / p.kv_heads;
     block_m = decode_block_m(group);
     const int at_once = decode_heads(block_m, group), chunks = decode_chunks(block_m, group);
@@ -44,6 +44,11 @@ struct DecodePlace {
   }
   __device__ GlobalTile<T> k(Range keys) const { return of_keys(Tensor::K, p.k, keys); }
   __device__ GlobalTile<T> v(Range keys) const { return of_keys(Tensor::V, p.v, keys); }
+  /// Entries of the block table for a key tile.
+  __device__ GlobalTile<int> pages(Range keys) const {
+    return {Tensor::block_table, const_cast<int*>(p.pages.table), kv_head / p.kv_heads, p.pages.pitch, 1,
+            p.pages.paging.pages_of(keys), {0, 1}};
+  }
   __device__ GlobalTile<float> o_split(int n) const {
     return {Tensor::O_split, p.o_split, (first_head + n) * p.splits + split, p.mask.seqlen_q, p.head_dim, rows, dims()};
   }
@@ -56,5 +61,39 @@ struct DecodePlace {
     return {tensor, static_cast<T*>(const_cast<void*>(base)), kv_head, p.mask.seqlen_k, p.head_dim, keys, dims()};
   }
 };
+
+/// Where the rows of a tile of K or V lie whose pages the CTA has looked up.
+template <class T>
+struct PagedRows {
+  template <class Params>
+  __device__ PagedRows(const DecodePlace<T, Params>& at, const GlobalTile<T>& tile, const int* smem_pages)
+      : base(tile.base),
+        places(smem_pages - at.p.pages.paging.page_of(tile.rows.begin)),
+        paging(at.p.pages.paging),
+        first_key(tile.rows.begin),
+        kv_head(at.kv_head % at.p.kv_heads),
+        kv_heads(at.p.kv_heads),
+        row_elements(tile.row_elements) {}
+
+  __device__ const T* operator()(int row) const {
+    const int key = first_key + row;
+    return base + paging.row_of(places[paging.page_of(key)], kv_head, kv_heads, key) * row_elements;
+  }
+
+  const T* base;
+  const int* places;  // in shared memory, by page of the sequence
+  Paging paging;
+  int first_key, kv_head, kv_heads, row_elements;
+};
+
+/// This thread's entry of the block table, for the tile to come: on its way, while other loads are.
+template <class Observer>
+__device__ __forceinline__ int load_page(const GlobalTile<int>& pages, Observer& log) {
+  log.load(pages);
+  return static_cast<int>(threadIdx.x) < pages.num_rows() ? __ldcg(pages.base + pages.first() + threadIdx.x) : 0;
+}
+__device__ __forceinline__ void keep_page(int* smem_pages, const GlobalTile<int>& pages, int place) {
+  if (static_cast<int>(threadIdx.x) < pages.num_rows()) smem_pages[threadIdx.x] = place;
+}
 
 }  // namespace flashscope::kernels

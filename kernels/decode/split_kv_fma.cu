@@ -80,8 +80,8 @@ __device__ __forceinline__ void add_values(float (&acc_o)[kRows][kColumns], cons
 }
 
 /// All our heads' rows, one head below the other; what is no row, and the columns beyond head_dim, are zero.
-template <int kWidth>
-__device__ __forceinline__ void load_queries(float* smem_q, const DecodePlace<float>& at) {
+template <int kWidth, class Params>
+__device__ __forceinline__ void load_queries(float* smem_q, const DecodePlace<float, Params>& at) {
   constexpr int kPitch = smem_pitch(kWidth);
   NoObserver silent;  // the caller says it as one operation
   for (int n = 0; n < at.heads; ++n) load_tile(smem_q + n * at.block_m * kPitch, kPitch, at.q(n), silent);
@@ -89,12 +89,27 @@ __device__ __forceinline__ void load_queries(float* smem_q, const DecodePlace<fl
     if (!at.exists(n / kWidth) || n % kWidth >= at.p.head_dim) smem_q[n / kWidth * kPitch + n % kWidth] = 0;
 }
 
-template <int kWidth, class Observer>
-__global__ void __maxnreg__(bound<Observer>(decode_registers(kWidth, sizeof(float)))) split_kv(DecodeParams p, Observer log) {
+/// load_tile() of rows in pages.
+template <class Observer>
+__device__ __forceinline__ void load_rows(float* smem, int pitch, const GlobalTile<float>& t, const PagedRows<float>& row,
+                                          Observer& observer) {
+  observer.load(t);
+  if (t.num_cols() % 4 == 0) {
+    for (TileCursor at(threadIdx.x * 4, blockDim.x * 4, t.num_cols()); at.row < t.num_rows(); at.advance())
+      *reinterpret_cast<float4*>(&smem[at.row * pitch + at.col]) =
+          __ldcg(reinterpret_cast<const float4*>(row(at.row) + at.col));
+  } else {
+    for (TileCursor at(threadIdx.x, blockDim.x, t.num_cols()); at.row < t.num_rows(); at.advance())
+      smem[at.row * pitch + at.col] = __ldcg(row(at.row) + at.col);
+  }
+}
+
+template <int kWidth, class Params, class Observer>
+__global__ void __maxnreg__(bound<Observer>(decode_registers(kWidth, sizeof(float)))) split_kv(Params p, Observer log) {
   constexpr int kBlockN = decode_block_n(sizeof(float)), kPitch = smem_pitch(kWidth);
   constexpr int kWeightsPitch = smem_pitch(kBlockN), kColumns = kWidth / kWarpSize;
   static_assert(kBlockN == kWarpSize);
-  constexpr DecodeSmemLayout kLayout = decode_smem(kDecodeRows, kBlockN, kWidth, sizeof(float));
+  constexpr DecodeSmemLayout kLayout = decode_smem(kDecodeRows, kBlockN, kWidth, sizeof(float), Params::kIsPaged);
   extern __shared__ float4 shared_vectors[];
   char* const smem = reinterpret_cast<char*>(shared_vectors);
   float* const smem_q = reinterpret_cast<float*>(smem + kLayout.q);  // [kDecodeRows][kPitch]
@@ -102,9 +117,10 @@ __global__ void __maxnreg__(bound<Observer>(decode_registers(kWidth, sizeof(floa
   float* const smem_v = reinterpret_cast<float*>(smem + kLayout.v);  // [kBlockN][kPitch]
   float* const smem_p = reinterpret_cast<float*>(smem + kLayout.p);  // [kDecodeRows][kWeightsPitch]
   float* const smem_lse = reinterpret_cast<float*>(smem + kLayout.row_max);
+  [[maybe_unused]] int* const smem_pages = reinterpret_cast<int*>(smem + kLayout.pages);  // [kBlockN]
 
   // 1. Which heads, which rows, which keys are ours?
-  const DecodePlace<float> at(p);
+  const DecodePlace<float, Params> at(p);
   const Range rows = at.rows, dims = at.dims(), n_blocks = at.key_tiles(kBlockN);
   const int lane = threadIdx.x % kWarpSize, warp_row = threadIdx.x / kWarpSize * kRows;
   const bool works = warp_row < at.heads * at.block_m;
@@ -120,15 +136,35 @@ __global__ void __maxnreg__(bound<Observer>(decode_registers(kWidth, sizeof(floa
   for (int r = 0; r < kRows; ++r) row_max[r] = -INFINITY, row_sum[r] = 0;
   log.compute(Op::clear_state, at.first_head, rows, dims, 0, Tensor::Q, at.heads);
 
+  if constexpr (Params::kIsPaged)
+    if (n_blocks.begin < n_blocks.end) {  // where K and V lie
+      const auto pages = at.pages(rows_of_tile(p.mask.seqlen_k, kBlockN, n_blocks.begin));
+      keep_page(smem_pages, pages, load_page(pages, log));
+      __syncthreads();
+    }
+
 #pragma unroll 1
   for (int n_block = n_blocks.begin; n_block < n_blocks.end; ++n_block) {
     // 3. K and V of this tile, together.
     const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, n_block);
-    load_tile(smem_k, kPitch, at.k(keys), log);
-    load_tile(smem_v, kPitch, at.v(keys), log);
+    if constexpr (Params::kIsPaged) {
+      load_rows(smem_k, kPitch, at.k(keys), {at, at.k(keys), smem_pages}, log);
+      load_rows(smem_v, kPitch, at.v(keys), {at, at.v(keys), smem_pages}, log);
+    } else {
+      load_tile(smem_k, kPitch, at.k(keys), log);
+      load_tile(smem_v, kPitch, at.v(keys), log);
+    }
     zero_rest<kBlockN, kWidth>(smem_k, size_of(keys), p.head_dim);
     zero_rest<kBlockN, kWidth>(smem_v, size_of(keys), p.head_dim);
-    __syncthreads();
+    if constexpr (Params::kIsPaged) {
+      const bool goes_on = n_block + 1 < n_blocks.end;
+      const auto pages = at.pages(rows_of_tile(p.mask.seqlen_k, kBlockN, n_block + goes_on));
+      const int place = goes_on ? load_page(pages, log) : 0;
+      __syncthreads();  // all have used the pages of this tile
+      if (goes_on) keep_page(smem_pages, pages, place);
+    } else {
+      __syncthreads();
+    }
     const bool masked = !all_kept(p.mask, rows, keys);
     log.compute(Op::scores, at.first_head, rows, keys, p.head_dim, Tensor::Q, at.heads);
     if (masked) log.compute(Op::mask, at.first_head, rows, keys, 0, Tensor::Q, at.heads);
@@ -179,18 +215,23 @@ __global__ void __maxnreg__(bound<Observer>(decode_registers(kWidth, sizeof(floa
   for (int n = 0; n < at.heads; ++n) store_tile(smem_lse + n * at.block_m, 1, at.lse_split(n), log);
 }
 
-}  // namespace
-
-const void* split_kv_fma_kernel(int head_dim, bool logged) {
+template <class Params>
+const void* instance(int head_dim, bool logged) {
   if (logged)
-    return head_dim > 32 && head_dim <= 64 ? reinterpret_cast<const void*>(&split_kv<64, OpLog>) : nullptr;
+    return head_dim > 32 && head_dim <= 64 ? reinterpret_cast<const void*>(&split_kv<64, Params, OpLog>) : nullptr;
   switch (fma_width(head_dim)) {
-    case 32: return reinterpret_cast<const void*>(&split_kv<32, NoObserver>);
-    case 64: return reinterpret_cast<const void*>(&split_kv<64, NoObserver>);
-    case 128: return reinterpret_cast<const void*>(&split_kv<128, NoObserver>);
-    case 256: return reinterpret_cast<const void*>(&split_kv<256, NoObserver>);
+    case 32: return reinterpret_cast<const void*>(&split_kv<32, Params, NoObserver>);
+    case 64: return reinterpret_cast<const void*>(&split_kv<64, Params, NoObserver>);
+    case 128: return reinterpret_cast<const void*>(&split_kv<128, Params, NoObserver>);
+    case 256: return reinterpret_cast<const void*>(&split_kv<256, Params, NoObserver>);
     default: return nullptr;
   }
+}
+
+}  // namespace
+
+const void* split_kv_fma_kernel(int head_dim, bool logged, bool is_paged) {
+  return is_paged ? instance<PagedParams>(head_dim, logged) : instance<DecodeParams>(head_dim, logged);
 }
 
 }  // namespace flashscope::kernels

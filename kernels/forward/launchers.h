@@ -19,7 +19,8 @@ struct Launcher {
 };
 
 extern const Launcher flash_v2_tensor_launcher;   // 06
-extern const Launcher flash_v2_tensor_sparse_launcher;  // for packed sequences and block masks
+extern const Launcher flash_v2_tensor_sparse_launcher;  // 06 for packed sequences and block masks
+extern const Launcher split_kv_paged_launcher;    // decode: its first kernel, for K and V in pages
 extern const Launcher flash_v3_launcher;          // 07
 extern const Launcher flash_v3_fp8_launchers[2];  // 08: the quantising kernel, and attention
 
@@ -28,6 +29,7 @@ inline const Launcher* launcher_of(const Schedule& schedule, int kernel) {
   if (schedule.problem().pass != Pass::forward) return nullptr;
   if (schedule.algorithm() == "flash_v2_tensor")
     return schedule.problem().is_sparse() ? &flash_v2_tensor_sparse_launcher : &flash_v2_tensor_launcher;
+  if (schedule.algorithm() == "split_kv" && schedule.tile().page_size > 0 && kernel == 0) return &split_kv_paged_launcher;
   if (schedule.algorithm() == "flash_v3") return &flash_v3_launcher;
   if (schedule.algorithm() == "flash_v3_fp8") return &flash_v3_fp8_launchers[kernel];
   return nullptr;

@@ -99,11 +99,12 @@ class GlobalMemory {
     for (Tensor tensor : schedule.tensors()) {
       const TensorShape shape = shape_of(tensor, schedule.problem(), schedule.tile());
       m_shapes[index(tensor)] = shape;
-      m_values[index(tensor)].assign(static_cast<std::size_t>(shape.rows) * shape.cols * shape.heads,
+      m_values[index(tensor)].assign(static_cast<std::size_t>(shape.rows + shape.spare_rows) * shape.cols * shape.heads,
                                      std::numeric_limits<Real>::quiet_NaN());
     }
   }
 
+  /// Of K and V in pages, rows of all pages are those of head 0; otherwise each head's own.
   void load(Tensor tensor, int head, Range rows, Range cols, Tile<Real>& into) {
     into.reset(rows, cols, 0);
     for (int row = rows.begin; row < rows.end; ++row)
@@ -113,7 +114,14 @@ class GlobalMemory {
     for (int row = rows.begin; row < rows.end; ++row)
       for (int col = cols.begin; col < cols.end; ++col) write(tensor, head, row, col, from.at(row, col));
   }
-  void write(Tensor tensor, int head, int row, int col, double value) {
+  /// The same of rows that lie anywhere: row r is taken from `place(r)`.
+  template <class Place>
+  void load_from(Tensor tensor, Range rows, Range cols, Place place, Tile<Real>& into) {
+    into.reset(rows, cols, 0);
+    for (int row = rows.begin; row < rows.end; ++row)
+      for (int col = cols.begin; col < cols.end; ++col) into.at(row, col) = at(tensor, 0, place(row), col);
+  }
+  void write(Tensor tensor, int head, std::int64_t row, int col, double value) {
     at(tensor, head, row, col) = stored(tensor, value);
   }
   void copy(Tensor tensor, const GlobalMemory& from) { m_values[index(tensor)] = from.m_values[index(tensor)]; }
@@ -121,15 +129,18 @@ class GlobalMemory {
 
  private:
   static std::size_t index(Tensor tensor) { return static_cast<std::size_t>(tensor); }
-  Real& at(Tensor tensor, int head, int row, int col) {
+  Real& at(Tensor tensor, int head, std::int64_t row, int col) {
     const TensorShape& shape = m_shapes[index(tensor)];
-    return m_values[index(tensor)][(static_cast<std::size_t>(head) * shape.rows + row) * shape.cols + col];
+    const std::size_t first = static_cast<std::size_t>(head) * static_cast<std::size_t>(shape.rows + shape.spare_rows);
+    return m_values[index(tensor)][(first + static_cast<std::size_t>(row)) * static_cast<std::size_t>(shape.cols) +
+                                   static_cast<std::size_t>(col)];
   }
-  /// Statistics, scales and parts stay in the type of the arithmetic; everything else is in the problem's dtype, or in
+  /// Statistics, scales, places of pages and parts stay in the type of the arithmetic; everything else is in the problem's dtype, or in
   /// fp8 where the schedule says so.
   Real stored(Tensor tensor, double value) const {
     const Layout layout = layout_of(tensor);
-    if (layout == Layout::statistic || is_scale(layout) || is_split(tensor)) return static_cast<Real>(value);
+    const bool is_number = layout == Layout::statistic || layout == Layout::page || is_scale(layout);
+    if (is_number || is_split(tensor)) return static_cast<Real>(value);
     return static_cast<Real>(round_to(is_fp8(tensor) ? DType::fp8 : m_dtype, value));
   }
 

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "sim/compute/chip.h"
+#include "sim/compute/pages.h"
 #include "sim/compute/quantize.h"
 #include "sim/error.h"
 #include "sim/compute/rounding.h"
@@ -34,6 +35,10 @@ class Executor final : public OpSink {
                                  {Tensor::V, &inputs.v},
                                  {Tensor::dO, &inputs.d_out}}) {
       if (!uses(schedule, tensor)) continue;
+      if (is_paged(tensor)) {
+        write_pages(tensor, *array);
+        continue;
+      }
       for (int head = 0; head < array->heads; ++head)
         for (int row = 0; row < array->rows; ++row)
           for (int col = 0; col < array->cols; ++col) m_memory.write(tensor, head, row, col, array->at(head, row, col));
@@ -83,8 +88,7 @@ class Executor final : public OpSink {
 
   void perform(const TileOp& op) {
     switch (op.op) {
-      case Op::load: return m_memory.load(op.tensor, op.head, rows(op), cols(op),
-                                         m_chip.next(op.tensor, m_schedule.tile().stages));
+      case Op::load: return load(op);
       case Op::store: return m_memory.store(op.tensor, op.head, rows(op), cols(op), stored(op));
       case Op::clear_state: return clear_state(op);
       case Op::scores: return scores(op);
@@ -106,6 +110,40 @@ class Executor final : public OpSink {
       case Op::combine: return combine(op);
       case Op::quantize: return quantize(op);
     }
+  }
+
+  bool is_paged(Tensor tensor) const {
+    return m_schedule.tile().page_size > 0 && (tensor == Tensor::K || tensor == Tensor::V);
+  }
+  /// Row of all pages in which a key of a KV head (over the batch) lies, on the page of that place.
+  std::int64_t row_on_page(int place, int head, int key) const {
+    const int kv_heads = m_schedule.problem().kv_heads;
+    return m_paging.row_of(place, head % kv_heads, kv_heads, key);
+  }
+  void write_pages(Tensor tensor, const Array& array) {
+    const AttentionProblem& p = m_schedule.problem();
+    const int page_size = m_schedule.tile().page_size, pages = num_tiles(p.seqlen_k, page_size);
+    const std::vector<int> table = make_block_table(p, page_size);
+    const auto place_of = [&](int batch, int page) { return table[static_cast<std::size_t>(batch) * pages + page]; };
+    for (int batch = 0; batch < p.batch; ++batch)
+      for (int page = 0; page < pages; ++page) m_memory.write(Tensor::block_table, batch, page, 0, place_of(batch, page));
+    for (int head = 0; head < array.heads; ++head)
+      for (int row = 0; row < array.rows; ++row) {
+        const std::int64_t to = row_on_page(place_of(head / p.kv_heads, m_paging.page_of(row)), head, row);
+        for (int col = 0; col < array.cols; ++col) m_memory.write(tensor, 0, to, col, array.at(head, row, col));
+      }
+  }
+
+  /// K and V in pages are found through the entries of the block table that the CTA has on chip.
+  void load(const TileOp& op) {
+    if (!is_paged(op.tensor))
+      return m_memory.load(op.tensor, op.head, rows(op), cols(op), m_chip.next(op.tensor, m_schedule.tile().stages));
+    if (op.rows == 0) return m_chip.next(op.tensor, m_schedule.tile().stages).reset(rows(op), cols(op), 0);
+    Tile<Real>& table = m_chip.need(op, Tensor::block_table, m_paging.pages_of(rows(op)), kStatistic);
+    const auto place = [&](int key) {
+      return row_on_page(static_cast<int>(table.at(m_paging.page_of(key), 0)), op.head, key);
+    };
+    m_memory.load_from(op.tensor, rows(op), cols(op), place, m_chip.next(op.tensor, m_schedule.tile().stages));
   }
 
   static constexpr Real kNegativeInfinity = -std::numeric_limits<Real>::infinity();
@@ -383,6 +421,7 @@ class Executor final : public OpSink {
   const AttentionInputs& m_inputs;
   const ComputeOptions& m_options;
   const SparseMask m_mask = m_schedule.problem().mask();
+  const Paging m_paging = paging_of(m_schedule.tile().page_size);
   const bool m_in_fp8 = uses(m_schedule, Tensor::Q_fp8);
   GlobalMemory<Real> m_memory;
   Chip<Real> m_chip;

@@ -12,13 +12,16 @@ BlockMap::BlockMap(const Schedule& schedule, int score_tiles) {
     const Layout layout = layout_of(tensor);
     const bool is_scores = layout == Layout::scores;
     const bool in_score_blocks = is_scores || layout == Layout::statistic;
+    constexpr int kEntries = kSectorBytes / 4;  // of the block table: what a sector holds
     grid.block_rows = is_scale(layout)           ? 1
+                      : layout == Layout::page   ? kEntries
                       : layout == Layout::by_key ? schedule.tile().bc
                       : in_score_blocks ? schedule.score_block_rows()
                                         : schedule.tile().br;
     grid.tiles_across = is_scores ? score_tiles : 1;
     grid.block_cols = is_scores ? schedule.tile().bc * score_tiles : std::max(1, grid.shape.cols);
     const int tile_rows = is_scale(layout)           ? 1
+                          : layout == Layout::page   ? kEntries
                           : layout == Layout::by_key ? schedule.tile().bc
                                                      : schedule.tile().br;
     grid.blocks_down_a_tile = std::max(1, tile_rows / grid.block_rows);

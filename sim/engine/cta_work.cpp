@@ -18,14 +18,14 @@ void CtaWorks::start_kernel(int kernel, bool one_by_one) {
 }
 
 PlacedWork CtaWorks::of(std::int64_t cta) {
-  if (m_kept.empty()) return {make(cta), 0, 0};
+  if (m_kept.empty()) return {make(cta), 0, 0, 0};
   const KernelLaunch& launch = m_schedule.kernels()[static_cast<std::size_t>(m_kernel)];
   const std::int64_t inner = cta % launch.ctas_per_head;
   std::shared_ptr<const CtaWork>& kept = m_kept[static_cast<std::size_t>(inner)];
   if (!kept) kept = make(inner);
   const AttentionProblem& p = m_schedule.problem();
   const std::int64_t head = m_schedule.first_head(m_kernel, cta);
-  return {kept, head, head / (p.heads / p.kv_heads)};
+  return {kept, head, head / (p.heads / p.kv_heads), head / p.heads};
 }
 
 std::shared_ptr<const CtaWork> CtaWorks::make(std::int64_t cta) {
@@ -117,7 +117,9 @@ Step CtaWorks::prepared(const TileOp& op, const Repeat& repeat, int repetitions,
       step.fill_bytes = op.fill_bytes * repetitions / std::max(1, step.blocks.size());
       step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step * repetitions;
       const std::int64_t head_step = m_blocks.head_step_of(op.tensor);
-      if (is_of_keys(layout_of(op.tensor)))
+      if (layout_of(op.tensor) == Layout::page)
+        step.batch_step = head_step;
+      else if (is_of_keys(layout_of(op.tensor)))
         step.kv_head_step = head_step;
       else
         step.query_head_step = head_step * (is_split(op.tensor) ? m_schedule.tile().splits : 1);
@@ -136,6 +138,7 @@ TileOp CtaWorks::operation(const PlacedWork& placed, std::size_t run, std::size_
   const bool moves = op.op == Op::load || op.op == Op::store;
   std::int64_t heads = placed.query_heads;
   if (moves && is_of_keys(layout_of(op.tensor))) heads = placed.kv_heads;
+  if (moves && layout_of(op.tensor) == Layout::page) heads = placed.batches;
   if (moves && is_split(op.tensor)) heads *= m_schedule.tile().splits;
   op.head += static_cast<int>(heads);
   return op;

@@ -42,7 +42,7 @@ struct Step {
   std::int64_t part_bytes = 0;   // moved of each block; 0: all of it
   std::int64_t block_step = 0;   // from one repetition to the next: blocks, or tiles of blocks of `tiles_in_block`
   int tiles_in_block = 1, first_tile = 0;  // of its block, of the first repetition
-  std::int64_t query_head_step = 0, kv_head_step = 0;  // from one head to the next; one of the two is 0
+  std::int64_t query_head_step = 0, kv_head_step = 0, batch_step = 0;  // from one to the next; all but one are 0
 
   /// Of repetition `n`, from `blocks`.
   std::int64_t blocks_on(std::int64_t n) const {
@@ -67,7 +67,7 @@ struct CtaWork {
 /// A CTA's work, and the heads by which its blocks are further on than those that the work names.
 struct PlacedWork {
   std::shared_ptr<const CtaWork> work;
-  std::int64_t query_heads = 0, kv_heads = 0;
+  std::int64_t query_heads = 0, kv_heads = 0, batches = 0;
 };
 
 /// The work of the CTAs of one kernel.

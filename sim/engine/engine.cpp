@@ -307,7 +307,7 @@ class Run {
   /// How much further on than step.blocks.
   static std::int64_t shift_of(const Resident& resident, const Step& step) {
     return step.blocks_on(resident.repetition) + resident.placed.query_heads * step.query_head_step +
-           resident.placed.kv_heads * step.kv_head_step;
+           resident.placed.kv_heads * step.kv_head_step + resident.placed.batches * step.batch_step;
   }
   template <class F>
   void for_each_block(const Resident& resident, const Step& step, F f) const {

@@ -102,6 +102,21 @@ const Algorithm& algorithm_named(const std::string& name, Pass pass) {
   throw Error(ErrorKind::usage, "--algorithm: '" + name + "' is not one of " + names);
 }
 
+namespace {
+
+void check_page_size(const AttentionProblem& p, int page_size) {
+  const std::string given = "--page-size: " + std::to_string(page_size);
+  if (page_size < kMinPageSize || page_size > kMaxPageSize || (page_size & (page_size - 1)) != 0)
+    throw Error(ErrorKind::usage, given + " is no power of two in " + std::to_string(kMinPageSize) + " … " +
+                                      std::to_string(kMaxPageSize));
+  const int row_bytes = p.head_dim * element_bytes(p.dtype);
+  if (page_size * std::int64_t{row_bytes} % kSectorBytes != 0)
+    throw Error(ErrorKind::usage, given + " rows of " + std::to_string(row_bytes) + " B are no whole sectors of " +
+                                      std::to_string(kSectorBytes) + " B; twice as many are");
+}
+
+}  // namespace
+
 std::unique_ptr<Schedule> make_schedule(const std::string& name, const AttentionProblem& problem, TileShape tile) {
   const Algorithm& algorithm = algorithm_named(name, problem.pass);
   validate(problem);
@@ -119,6 +134,8 @@ std::unique_ptr<Schedule> make_schedule(const std::string& name, const Attention
   check("--stages", tile.stages, 8);
   if (tile.splits == 0 || name != "split_kv") tile.splits = 1;
   check("--splits", tile.splits, kMaxSplits);
+  if (name != "split_kv") tile.page_size = 0;
+  if (tile.page_size != 0) check_page_size(problem, tile.page_size);
   if (tile.whole_tiles && !(problem.pass == Pass::forward && (name == "flash_v2" || name == "flash_v2_tensor")))
     throw Error(ErrorKind::unsupported,
                 "--whole-tiles: described for the forward pass of flash_v2 and flash_v2_tensor only");

@@ -27,9 +27,11 @@ const std::vector<Algorithm>& algorithms(Pass pass = Pass::forward);
 const Algorithm& algorithm_named(const std::string& name, Pass pass = Pass::forward);
 
 inline constexpr int kMaxSplits = 65536;
+inline constexpr int kMinPageSize = 16, kMaxPageSize = 65536;
 
 /// Validates problem and tile (each side 1 … 1024, stages 1 … 8, zero means the default; splits 1 … kMaxSplits, of
-/// split_kv; zero means 1) and builds the schedule of the problem's pass.
+/// split_kv; zero means 1; page_size, of split_kv, 0 or a power of two in kMinPageSize … kMaxPageSize) and builds the
+/// schedule of the problem's pass.
 std::unique_ptr<Schedule> make_schedule(const std::string& algorithm, const AttentionProblem& problem,
                                         TileShape tile = {0, 0, 0});
 

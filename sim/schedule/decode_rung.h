@@ -31,15 +31,16 @@ struct DecodeSmemLayout {
   int p = 0;        // FMA units: scores, then probabilities, in float32
   int row_max = 0;  // of each row, on their way from warp to warp, and the row sums
   int row_sum = 0;
+  int pages = 0;  // of K and V in pages: where those of a key tile lie; no tile has more pages than keys
   int bytes = 0;
 };
-FLASHSCOPE_HD constexpr DecodeSmemLayout decode_smem(int br, int bc, int width, int element_bytes) {
+FLASHSCOPE_HD constexpr DecodeSmemLayout decode_smem(int br, int bc, int width, int element_bytes, bool is_paged) {
   const bool tensor_cores = decode_on_tensor_cores(element_bytes);
   const int pitch = tensor_cores ? 2 * width : 4 * smem_pitch(width), rows = br > kDecodeRows ? br : kDecodeRows;
   const int q = rows * pitch, kv = bc * pitch, o = rows * 4 * smem_pitch(width);
   const int p = tensor_cores ? 0 : rows * 4 * smem_pitch(bc);
-  const int operands = 2 * kv > o ? 2 * kv : o, statistics = q + operands + p;
-  return {0, q, q + kv, q + operands, statistics, statistics + 4 * rows, statistics + 8 * rows};
+  const int operands = 2 * kv > o ? 2 * kv : o, statistics = q + operands + p, pages = statistics + 8 * rows;
+  return {0, q, q + kv, q + operands, statistics, statistics + 4 * rows, pages, pages + (is_paged ? 4 * bc : 0)};
 }
 
 /// The combining kernel keeps the LSE of every split of its rows in shared memory; the rung is built for so many.

@@ -10,7 +10,7 @@ int largest_seqlen(const Schedule& schedule, std::int64_t memory_bytes) {
     double bytes = 0;  // exact where it matters: memories are far below 2^53 bytes, N² of a long sequence is not
     for (Tensor tensor : schedule.tensors()) {
       const TensorShape shape = shape_of(tensor, p, schedule.tile());
-      bytes += static_cast<double>(shape.pitch()) * shape.rows * shape.heads;
+      bytes += static_cast<double>(shape.head_bytes()) * shape.heads;
     }
     return bytes <= static_cast<double>(memory_bytes);
   };

@@ -32,8 +32,9 @@ enum class Tensor : std::uint8_t {
   Q_scale,  // one float32 a query tile
   K_scale,  // one float32 a key tile
   V_scale,  // likewise
+  block_table,  // one int32 a page of K and V (split_kv with TileShape::page_size): where in memory the page lies
 };
-inline constexpr int kNumTensors = 24;
+inline constexpr int kNumTensors = 25;
 const char* name_of(Tensor tensor);
 
 /// What a tensor's rows and columns follow: that decides its tiles, its head and its bytes.
@@ -44,9 +45,12 @@ enum class Layout : std::uint8_t {
   statistic,  // one float32 a query
   query_tile,  // one float32 a query tile
   key_tile,    // one float32 a key tile; one head a KV head
+  page,        // one int32 a page of keys; one head a batch entry
 };
-/// Heads of such tensors are KV heads.
-constexpr bool is_of_keys(Layout layout) { return layout == Layout::by_key || layout == Layout::key_tile; }
+/// Rows of such tensors follow keys; their heads are KV heads, or batch entries.
+constexpr bool is_of_keys(Layout layout) {
+  return layout == Layout::by_key || layout == Layout::key_tile || layout == Layout::page;
+}
 constexpr bool is_scale(Layout layout) { return layout == Layout::query_tile || layout == Layout::key_tile; }
 constexpr bool is_split(Tensor tensor) { return tensor == Tensor::O_split || tensor == Tensor::LSE_split; }
 constexpr bool is_fp8(Tensor tensor) {
@@ -69,6 +73,7 @@ constexpr Layout layout_of(Tensor tensor) {
     case Tensor::Q_scale: return Layout::query_tile;
     case Tensor::K_scale:
     case Tensor::V_scale: return Layout::key_tile;
+    case Tensor::block_table: return Layout::page;
     case Tensor::S:
     case Tensor::P:
     case Tensor::dP:
@@ -118,7 +123,7 @@ const char* name_of(Op op);
 struct TileOp {
   Op op = Op::barrier;
   Tensor tensor = Tensor::Q;  // load, store; clear_gradient, row_dot, gradient_sum, quantize
-  int head = 0;               // batch · heads + head; of a moved tensor by key: batch · kv_heads + kv_head;
+  int head = 0;               // batch · heads + head; of a moved tensor by key: batch · kv_heads + kv_head, by page: batch;
                               // of a split's tensor: (batch · heads + head) · splits + split
   int heads = 1;              // heads that it covers, from `head` on, the region in each of them
   int i = 0, j = 0;           // query tile and key tile that the CTA works on (the paper's indices)

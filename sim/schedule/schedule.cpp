@@ -15,7 +15,8 @@ const char* name_of(Tensor tensor) {
   static constexpr const char* names[kNumTensors] = {"Q",   "K", "V", "S",  "P",  "O",  "LSE", "M",
                                                       "L",   "dO", "dQ", "dK", "dV", "dP", "dS",  "D",
                                                       "O_split", "LSE_split",
-                                                      "Q_fp8", "K_fp8", "V_fp8", "Q_scale", "K_scale", "V_scale"};
+                                                      "Q_fp8", "K_fp8", "V_fp8", "Q_scale", "K_scale", "V_scale",
+                                                      "block_table"};
   return names[static_cast<int>(tensor)];
 }
 
@@ -42,11 +43,18 @@ TensorShape shape_of(Tensor tensor, const AttentionProblem& p, const TileShape& 
   }
   switch (layout_of(tensor)) {
     case Layout::by_query: return {p.seqlen_q, p.head_dim, p.num_heads(), element, p.head_dim};
-    case Layout::by_key: return {p.seqlen_k, p.head_dim, p.num_kv_heads(), element, p.head_dim};
+    case Layout::by_key: {
+      const int spare_rows = tile.page_size > 0 ? num_tiles(p.seqlen_k, tile.page_size) * tile.page_size - p.seqlen_k : 0;
+      return {p.seqlen_k, p.head_dim, p.num_kv_heads(), element, p.head_dim, spare_rows};
+    }
     case Layout::scores: return {p.seqlen_q, p.seqlen_k, p.num_heads(), element, score_pitch(p.seqlen_k, element)};
     case Layout::statistic: return {p.seqlen_q, 1, p.num_heads(), 4, 1};
     case Layout::query_tile: return {num_tiles(p.seqlen_q, tile.br), 1, p.num_heads(), 4, 1};
     case Layout::key_tile: return {num_tiles(p.seqlen_k, tile.bc), 1, p.num_kv_heads(), 4, 1};
+    case Layout::page: {  // the entries of each sequence start on a sector
+      const int pages = tile.page_size > 0 ? num_tiles(p.seqlen_k, tile.page_size) : 0;
+      return {pages, 1, p.batch, 4, 1, num_tiles(pages, kSectorBytes / 4) * (kSectorBytes / 4) - pages};
+    }
   }
   throw Error(ErrorKind::internal, "shape_of: unknown tensor");
 }
@@ -169,6 +177,7 @@ bool Schedule::tiles_aligned() const {
     const TensorShape shape = shape_of(tensor, m_problem, m_tile);
     const Layout layout = layout_of(tensor);
     if (is_scale(layout)) continue;  // one element a request: one sector, wherever it lies
+    if (layout == Layout::page) continue;  // no two tiles are taken for alike there
     const std::int64_t tile_step = layout == Layout::statistic ? std::int64_t{m_tile.br} * shape.element_bytes : shape.pitch();
     if (tile_step % kSectorBytes != 0) return false;
     if (layout == Layout::scores && m_tile.bc * shape.element_bytes % kSectorBytes != 0) return false;
@@ -276,6 +285,7 @@ Range CtaProgram::tile_rows_of(Tensor tensor, int i, int j) const {
       return tensor == Tensor::V_fp8 ? Range{j * m_schedule.tile().bc, (j + 1) * m_schedule.tile().bc} : keys_of(j);
     case Layout::query_tile: return {i, i + 1};
     case Layout::key_tile: return {j, j + 1};
+    case Layout::page: return paging_of(m_schedule.tile().page_size).pages_of(keys_of(j));
     case Layout::by_query:
     case Layout::scores:
     case Layout::statistic: break;
@@ -329,7 +339,9 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
   t.op = op;
   t.tensor = tensor;
   t.head = m_head;
-  if (is_of_keys(layout_of(tensor)))
+  if (layout_of(tensor) == Layout::page)
+    t.head = m_head / p.heads;
+  else if (is_of_keys(layout_of(tensor)))
     t.head = m_head / p.heads * p.kv_heads + kv_head_of(m_head % p.heads, p.heads, p.kv_heads);
   else if (is_split(tensor))
     t.head = m_head * m_schedule.tile().splits + m_split;
@@ -364,7 +376,8 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
 
 int CtaProgram::start(Tensor tensor, int i, int j, Access access) {
   const Range rows = tile_rows_of(tensor, i, j), cols = tile_cols_of(tensor, j);
-  const bool is_statistic = layout_of(tensor) == Layout::statistic || is_scale(layout_of(tensor));
+  const Layout layout = layout_of(tensor);
+  const bool is_statistic = layout == Layout::statistic || layout == Layout::page || is_scale(layout);
   if (access == Access::copy && !is_statistic) access = Access::async_copy;
   TileOp t = moved(Op::load, tensor, i, j, rows, cols, access);
   const TensorShape shape = shape_of(tensor, problem(), m_schedule.tile());

@@ -21,6 +21,7 @@ struct TileShape {
   bool backward_keys = false;  // key tiles are visited last to first: same bytes, other rescales
   int splits = 1;              // split_kv: parts of the keys, each a CTA's
   bool whole_tiles = false;    // flash_v2*, of somebody else: loads move whole tiles past the ends of Q, K and V too (TMA)
+  int page_size = 0;           // split_kv: keys of a page of K and V, found through a block table; 0: K and V lie in one piece
   bool operator==(const TileShape&) const = default;
 };
 
@@ -62,19 +63,22 @@ struct KernelLaunch {
 };
 
 /// How a tensor lies in global memory: row-major per head, heads one after the other. Rows of inputs and outputs follow
-/// each other directly; those of S and P start on sectors (score_pitch in walk.h).
+/// each other directly; those of S and P start on sectors (score_pitch in walk.h). Of K and V in pages, a head's rows are
+/// those of its pages in their order: where each page lies changes no count, because pages are whole sectors.
 struct TensorShape {
   int rows = 0;
   int cols = 0;
   int heads = 0;
   int element_bytes = 0;
   int row_elements = 0;  // from one row to the next: cols, or more
+  int spare_rows = 0;    // behind the rows of each head: the last page to its end
   std::int64_t pitch() const { return std::int64_t{row_elements} * element_bytes; }
-  std::int64_t head_bytes() const { return pitch() * rows; }
+  std::int64_t head_bytes() const { return pitch() * (std::int64_t{rows} + spare_rows); }
   std::int64_t bytes() const { return head_bytes() * heads; }
 };
 
-/// `tile` says how many splits there are of O_split and LSE_split; other tensors do not ask.
+/// `tile` says how many splits there are of O_split and LSE_split, and of which pages K, V and block_table are; other
+/// tensors do not ask.
 TensorShape shape_of(Tensor tensor, const AttentionProblem& problem, const TileShape& tile = {});
 
 /// Of the tiles between the first and the last that visited_tiles gives, those in which some pair is kept: a tiled
@@ -291,7 +295,8 @@ class CtaProgram {
   template <class Body>
   void walk_tiles(Axis axis, bool backward, Range all, Range like, Body& body) {
     const bool are_alike = m_sink.only_counts() ? m_schedule.tiles_aligned() : m_schedule.sector_aligned();
-    const bool collapse = !problem().is_sparse() && m_sink.collapses() && like.end - like.begin > 1 && are_alike;
+    const bool is_even = !problem().is_sparse() && m_schedule.tile().page_size == 0;  // tiles lie alike in no two pages
+    const bool collapse = is_even && m_sink.collapses() && like.end - like.begin > 1 && are_alike;
     if (!collapse) like = {all.end, all.end};
     const auto walk = [&](Range tiles) {
       for (int n = 0; n < tiles.end - tiles.begin; ++n) body(backward ? tiles.end - 1 - n : tiles.begin + n);

@@ -5,7 +5,11 @@
 // and every part of the keys has a CTA of its own. It runs the loop of flash_v2 over its part and leaves, for each head,
 // its O, divided by its own l, and its LSE in float32. A second kernel combines the parts: weighted by exp(LSE - total),
 // they add up to O.
+//
+// A server that grows many caches at once keeps K and V in pages (PagedAttention, arXiv 2309.06180): page n of a sequence
+// lies where entry n of its block table says. A CTA then looks up the pages of a key tile while the one before arrives.
 #include <climits>
+#include <numeric>
 #include <string>
 
 #include "sim/error.h"
@@ -23,13 +27,15 @@ class SplitKv final : public Schedule {
 
   SplitKv(const AttentionProblem& p, TileShape tile) : Schedule("split_kv", p, tile), m_group(p.heads / p.kv_heads) {
     m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::O, Tensor::LSE, Tensor::O_split, Tensor::LSE_split};
+    if (is_paged()) m_tensors.push_back(Tensor::block_table);
     const int width = fma_width(p.head_dim), element = element_bytes(p.dtype);
     const std::int64_t tr = num_tiles(p.seqlen_q, tile.br);
     const bool tensor_cores = decode_on_tensor_cores(element);
     m_kernels = {{"split_kv",
                   tr * decode_chunks(tile.br, m_group) * tile.splits,
                   p.num_kv_heads(),
-                  {kDecodeThreads, decode_smem(tile.br, tile.bc, width, element).bytes, decode_registers(width, element)},
+                  {kDecodeThreads, decode_smem(tile.br, tile.bc, width, element, is_paged()).bytes,
+                   decode_registers(width, element)},
                   {},
                   tensor_cores ? kSplitKvTensorCode : kSplitKvCode,
                   tensor_cores ? MatrixUnit::tensor : MatrixUnit::fma},
@@ -42,18 +48,23 @@ class SplitKv final : public Schedule {
   }
 
   /// The paper's count here: Q once for each split, K and V, the parts written and read with their LSE, O. The final LSE
-  /// is left out, as everywhere.
+  /// is left out, as everywhere, and so is the block table.
   ClosedForm closed_form() const override {
     const AttentionProblem& p = problem();
     const std::int64_t row_bytes = std::int64_t{p.head_dim} * element_bytes(p.dtype), heads = p.num_heads();
     const std::int64_t q = row_bytes * p.seqlen_q * heads;
-    std::int64_t keys = 0;
-    for (int i = 0; i < num_tiles(p.seqlen_q, tile().br); ++i) keys += visited_keys(p, tile(), i);
-    keys *= std::int64_t{decode_chunks(tile().br, m_group)} * p.num_kv_heads();
+    std::int64_t keys = 0, entries = 0;
+    for (int i = 0; i < num_tiles(p.seqlen_q, tile().br); ++i) {
+      keys += visited_keys(p, tile(), i);
+      entries += table_entries(i);
+    }
+    const std::int64_t ctas = std::int64_t{decode_chunks(tile().br, m_group)} * p.num_kv_heads();  // that take a row
+    keys *= ctas;
+    entries *= ctas;
     const std::int64_t parts = 4 * (std::int64_t{p.head_dim} + 1) * p.seqlen_q * heads * tile().splits;
     const std::int64_t read = tile().splits * q + 2 * keys * row_bytes + parts;
     const std::int64_t lse = 4 * std::int64_t{p.seqlen_q} * heads;
-    return {read, parts + q + lse, read + parts + q};
+    return {read + 4 * entries, parts + q + lse, read + parts + q};
   }
 
   WarpWork warp_work(int kernel, const TileOp& op) const override {
@@ -79,6 +90,30 @@ class SplitKv final : public Schedule {
       cta.load(tensor, i, j);
   }
 
+  bool is_paged() const { return tile().page_size > 0; }
+
+  /// Entries of the block table that the CTAs of query tile i read, all splits together: each tile those of its pages, so
+  /// one more for every tile that begins inside a page.
+  std::int64_t table_entries(int i) const {
+    if (!is_paged()) return 0;
+    const int bc = tile().bc, page_size = tile().page_size;
+    const Paging paging = paging_of(page_size);
+    const Range visited = visited_tiles(problem().mask(), tile().br, bc, i);
+    std::int64_t entries = 0;
+    if (problem().is_sparse()) {
+      for (int j = visited.begin; j < visited.end; ++j) {
+        const Range pages = paging.pages_of({j * bc, j * bc + tile_rows(problem().seqlen_k, bc, j)});
+        if (is_visited(problem(), tile(), i, j)) entries += pages.end - pages.begin;
+      }
+      return entries;
+    }
+    if (visited.begin == visited.end) return 0;
+    const int end = min_int(problem().seqlen_k, visited.end * bc), period = page_size / std::gcd(page_size, bc);
+    const Range pages = paging.pages_of({visited.begin * bc, end});
+    const int on_edges = (visited.end - 1) / period - visited.begin / period;  // of all tiles but the first
+    return pages.end - pages.begin + (visited.end - visited.begin - 1) - on_edges;
+  }
+
   void part(int i, int split, CtaProgram& cta) const {
     const SparseMask mask = problem().mask();
     move_in(Tensor::Q, i, 0, cta);
@@ -86,10 +121,21 @@ class SplitKv final : public Schedule {
     const Range mine = split_of(visited_tiles(mask, tile().br, tile().bc, i), split, tile().splits);
     const Range whole = whole_tiles(mask, tile().br, tile().bc, i);
     const int begin = clamp_int(whole.begin, mine.begin, mine.end);
+    const int step = tile().backward_keys ? -1 : 1;
+    const auto visited_from = [&](int j) {  // -1: none
+      for (; mine.begin <= j && j < mine.end; j += step)
+        if (is_visited(problem(), tile(), i, j)) return j;
+      return -1;
+    };
+    if (const int first = is_paged() ? visited_from(step < 0 ? mine.end - 1 : mine.begin) : -1; first >= 0) {
+      cta.load(Tensor::block_table, i, first);
+      cta.barrier(i, first);  // all know where K and V lie
+    }
     cta.for_each_key_tile(mine, {begin, clamp_int(whole.end, begin, mine.end)}, [&](int j) {
       if (!is_visited(problem(), tile(), i, j)) return;
       move_in(Tensor::K, i, j, cta);
       move_in(Tensor::V, i, j, cta);
+      if (const int next = is_paged() ? visited_from(j + step) : -1; next >= 0) cta.start(Tensor::block_table, i, next);
       cta.wait(i, j);
       cta.barrier(i, j);  // they have arrived for all
       cta.scores(i, j);

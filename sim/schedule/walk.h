@@ -135,6 +135,25 @@ FLASHSCOPE_HD int d_softmax_row_bytes(int seqlen_k) {
   return 8 * (d_softmax_rows_fit(seqlen_k) ? seqlen_k : 0) + 1024;
 }
 
+/// K and V in pages of 2^shift keys.
+struct Paging {
+  int shift = 0;
+  FLASHSCOPE_HD int page_of(int key) const { return key >> shift; }
+  /// Of keys of which there is one at least.
+  FLASHSCOPE_HD Range pages_of(Range keys) const { return {page_of(keys.begin), page_of(keys.end - 1) + 1}; }
+  /// In which row of all pages, in their order in memory, a key lies. A page has the keys of one KV head after the other.
+  /// `place`: of the page, as the block table tells it; `kv_head`: of the batch entry.
+  FLASHSCOPE_HD std::int64_t row_of(int place, int kv_head, int kv_heads, int key) const {
+    return ((static_cast<std::int64_t>(place) * kv_heads + kv_head) << shift) + (key & ((1 << shift) - 1));
+  }
+};
+/// `page_size`: a power of two.
+FLASHSCOPE_HD Paging paging_of(int page_size) {
+  Paging paging;
+  while (1 << paging.shift < page_size) ++paging.shift;
+  return paging;
+}
+
 /// Query head h reads KV head h / (heads / kv_heads): grouped heads are neighbours.
 FLASHSCOPE_HD int kv_head_of(int head, int heads, int kv_heads) { return head / (heads / kv_heads); }
 

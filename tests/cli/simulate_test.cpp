@@ -268,6 +268,23 @@ TEST_CASE("decode: one CTA a KV head leaves the GPU idle, splits fill it; automa
   CHECK(contains(run_here({"simulate", "--splits", "65537"}).err, "--splits"));
 }
 
+TEST_CASE("decode from a cache in pages: the block table is read beside K and V, which cost what they cost in one piece") {
+  const std::vector<std::string> decode = {"--algorithm", "split_kv", "--heads", "32", "--kv-heads", "8", "--seqlen-q", "1",
+                                           "--seqlen-k", "8192", "--head-dim", "128", "--splits", "16"};
+  const Json whole = simulate_json(decode), paged = simulate_json(with(decode, {"--page-size", "16"}));
+  CHECK_FALSE(whole["tile"].contains("page_size"));
+  CHECK(paged["tile"]["page_size"] == 16);
+  CHECK(paged["tensors"]["K"] == whole["tensors"]["K"]);
+  CHECK(paged["tensors"]["block_table"]["sm_read_bytes"] == 8 * 8192 / 16 * 4);  // by each KV head
+  CHECK(paged["tensors"]["block_table"]["hbm_read_bytes"] == 8192 / 16 * 4);     // shared by all of them
+  CHECK(paged["sm_read_bytes"].get<std::int64_t>() == whole["sm_read_bytes"].get<std::int64_t>() + 8 * 8192 / 16 * 4);
+  CHECK(paged["time_us"].get<double>() >= whole["time_us"].get<double>());
+  CHECK(paged["time_us"].get<double>() <= 1.2 * whole["time_us"].get<double>());
+  const RunResult bad = run_here(with({"simulate", "--seqlen", "256", "--algorithm", "split_kv"}, {"--page-size", "24"}));
+  CHECK(bad.code == 2);
+  CHECK(contains(bad.err, "--page-size: 24 is no power of two in 16 … 65536"));
+}
+
 TEST_CASE("a tile option that would change nothing is refused with the algorithms that know it") {
   const auto refused = [](const std::vector<std::string>& more) {
     const RunResult result = run_here(with({"simulate", "--seqlen", "256"}, more));
@@ -276,6 +293,7 @@ TEST_CASE("a tile option that would change nothing is refused with the algorithm
     return result.err;
   };
   CHECK(contains(refused({"--splits", "4"}), "--splits: flash_v2 gives all keys of a row to one CTA; split_kv splits"));
+  CHECK(contains(refused({"--page-size", "16"}), "--page-size: flash_v2 takes K and V in one piece; split_kv takes them"));
   CHECK(contains(refused({"--stages", "2"}), "--stages: flash_v2 has no ring of K and V tiles; of the forward pass "
                                              "three_pass_tensor, flash_v3, flash_v3_fp8 have one"));
   CHECK(contains(refused({"--stages", "2", "--pass", "backward"}), "of the backward pass flash_v2_tensor have one"));
@@ -284,6 +302,7 @@ TEST_CASE("a tile option that would change nothing is refused with the algorithm
   CHECK(run_here({"simulate", "--seqlen", "256", "--stages", "1", "--splits", "0"}).code == 0);
   // Two algorithms share their options: each takes what it knows.
   CHECK(run_here({"compare", "split_kv", "flash_v2", "--seqlen", "256", "--splits", "4"}).code == 0);
+  CHECK(run_here({"compare", "split_kv", "flash_v2", "--seqlen", "256", "--page-size", "64"}).code == 0);
 }
 
 TEST_CASE("more splits than can be combined: the refusal names --splits and how many can, and no side of a tile") {

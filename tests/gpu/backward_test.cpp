@@ -241,8 +241,8 @@ TEST_CASE("N10: a hundred runs of the backward pass give the same bits") {
   }
 }
 
-/// GQA, causal, windows, packed sequences, block masks, unequal lengths, empty rows, odd sizes, both passes, at the sizes
-/// of the simulator's own test of this kind; without the masks that no kernel takes, and large enough for E to be a
+/// GQA, causal, windows, packed sequences, block masks, unequal lengths, empty rows, odd sizes, both passes, caches in
+/// pages (the tile), at the sizes of the simulator's own test of this kind; without the masks that no kernel takes, and large enough for E to be a
 /// measure (tolerance.h).
 AttentionProblem random_kernel_problem(std::mt19937& random) {
   AttentionProblem p = random_small_problem(random);
@@ -279,11 +279,12 @@ TEST_CASE("two thousand random problems through the kernels: every element of O,
       if (round >= rounds.end()) return;
       std::mt19937 random = rounds.generator(round);
       const AttentionProblem p = random_kernel_problem(random);
+      const TileShape tile = {0, 0, 0, false, pick(random, {1, 2, 5}), false, pick(random, {0, 16, 64})};  // of split_kv
       const auto judge_inputs = [&](bool& unlucky) {
         const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
         const Judge judge(p, inputs);
         for (const std::string& rung : p.pass == Pass::forward ? rungs(p) : backward_rungs(p)) {
-          const auto schedule = make_schedule(rung, p);
+          const auto schedule = make_schedule(rung, p, tile);
           AttentionOutputs outputs;
           {
             const std::lock_guard lock(mutex);

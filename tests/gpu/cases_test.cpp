@@ -199,6 +199,35 @@ TEST_CASE("every column of every width, or a refusal that names the widths") {
       }
 }
 
+TEST_CASE("S05: packed sequences, some empty, blocks, and K and V in pages: every width of every rung that takes them") {
+  for (DType dtype : {DType::fp32, DType::fp16, DType::bf16})
+    for (int head_dim : {24, 64, 100, 200}) {
+      AttentionProblem p;
+      p.heads = 2;
+      p.kv_heads = 1;
+      p.seqlen_q = 170;
+      p.seqlen_k = 230;
+      p.head_dim = head_dim;
+      p.dtype = dtype;
+      p.causal = true;
+      fill_shared_memory_with_nan();
+      AttentionInputs inputs = seeded_inputs(p, 7);
+      Judge(p, inputs).check("split_kv", 3, 16);
+      p.cu_seqlens_q = {0, 60, 60, 130, 170};
+      p.cu_seqlens_k = {0, 75, 140, 140, 230};  // the third has queries and no keys
+      p.block_mask.mask =
+          std::make_shared<const BlockMask>(make_block_mask(BlockPattern::random, 0.4, 3, 20, p.seqlen_q, p.seqlen_k));
+      {
+        const Judge judge(p, inputs);
+        for (const std::string& rung : rungs(p)) judge.check(rung);
+      }
+      p.pass = Pass::backward;
+      inputs = seeded_inputs(p, 7);
+      const Judge judge(p, inputs);
+      for (const std::string& rung : backward_rungs(p)) judge.check(rung);
+    }
+}
+
 TEST_CASE("a right answer that rounding puts half a unit away passes, a wrong small one fails") {
   for (const std::string& rung : rungs(DType::bf16)) {
     CAPTURE(rung);

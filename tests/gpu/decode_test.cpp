@@ -40,6 +40,7 @@ AttentionProblem random_decode_problem(std::mt19937& random) {
 }
 
 constexpr std::initializer_list<int> kSplits = {1, 2, 3, 7, 31, 64, 200};
+constexpr std::initializer_list<int> kPageSizes = {0, 16, 32, 64, 256, 1024};
 
 TEST_CASE("split_kv is right on 400 random decode problems") {
   const std::uint32_t seed = fresh_seed();
@@ -48,9 +49,10 @@ TEST_CASE("split_kv is right on 400 random decode problems") {
   for (int round = 0; round < 400; ++round) {
     const AttentionProblem p = random_decode_problem(random);
     const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
-    const int splits = pick(random, kSplits);
+    const int splits = pick(random, kSplits), page_size = pick(random, kPageSizes);
     CAPTURE(splits);
-    Judge(p, inputs).check("split_kv", splits);
+    CAPTURE(page_size);
+    Judge(p, inputs).check("split_kv", splits, page_size);
   }
 }
 
@@ -61,8 +63,9 @@ TEST_CASE("the log of split_kv is its schedule for any number of splits and head
     p.head_dim = pick(random, {33, 40, 48, 57, 64});
     p.dtype = round % 2 ? DType::fp32 : DType::bf16;
     if (round == 0) p.seqlen_k = 0;
-    const auto schedule = make_schedule("split_kv", p, {0, 0, 0, false, pick(random, kSplits)});
-    INFO(text_of(p), " splits ", schedule->tile().splits);
+    const auto schedule =
+        make_schedule("split_kv", p, {0, 0, 0, false, pick(random, kSplits), false, pick(random, kPageSizes)});
+    INFO(text_of(p), " splits ", schedule->tile().splits, " pages of ", schedule->tile().page_size);
     const std::vector<LoggedOp> expected = expected_log(*schedule);
     const std::vector<LoggedOp> log = device().log(*schedule, seeded_inputs(p, 1));
     const auto differs = std::mismatch(log.begin(), log.end(), expected.begin(), expected.end());
@@ -72,7 +75,8 @@ TEST_CASE("the log of split_kv is its schedule for any number of splits and head
 }
 
 TEST_CASE("N10: a hundred decode runs give the same bits") {
-  for (DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
+  for (const auto& [dtype, page_size] :
+       {std::pair{DType::fp32, 0}, {DType::fp16, 0}, {DType::bf16, 0}, {DType::fp32, 16}, {DType::bf16, 16}}) {
     AttentionProblem p;
     p.heads = 32;
     p.kv_heads = 4;
@@ -81,7 +85,7 @@ TEST_CASE("N10: a hundred decode runs give the same bits") {
     p.head_dim = 128;
     p.dtype = dtype;
     const AttentionInputs inputs = seeded_inputs(p, 11);
-    const auto schedule = make_schedule("split_kv", p, {0, 0, 0, false, 100});
+    const auto schedule = make_schedule("split_kv", p, {0, 0, 0, false, 100, false, page_size});
     const AttentionOutputs first = device().run(*schedule, inputs);
     for (int run = 1; run < 100; ++run) {
       const AttentionOutputs again = device().run(*schedule, inputs);
@@ -89,6 +93,30 @@ TEST_CASE("N10: a hundred decode runs give the same bits") {
       CHECK(again.lse.values == first.lse.values);
     }
   }
+}
+
+TEST_CASE("K and V in pages give the bits of K and V in one piece") {
+  for (DType dtype : {DType::fp32, DType::fp16, DType::bf16})
+    for (int head_dim : {40, 63, 64, 128, 256}) {
+      AttentionProblem p;
+      p.batch = 2;
+      p.heads = 8;
+      p.kv_heads = 2;
+      p.seqlen_q = 2;
+      p.seqlen_k = 1111;
+      p.head_dim = head_dim;
+      p.dtype = dtype;
+      p.causal = true;
+      const AttentionInputs inputs = seeded_inputs(p, 11);
+      const AttentionOutputs whole = device().run(*make_schedule("split_kv", p, {0, 0, 0, false, 5}), inputs);
+      for (int page_size : {16, 32, 64, 256, 2048}) {
+        const AttentionOutputs paged =
+            device().run(*make_schedule("split_kv", p, {0, 0, 0, false, 5, false, page_size}), inputs);
+        INFO(text_of(p), " pages of ", page_size);
+        CHECK(paged.o.values == whole.o.values);
+        CHECK(paged.lse.values == whole.lse.values);
+      }
+    }
 }
 
 TEST_CASE("the most splits that are built are right, most of them without a key") {

@@ -184,9 +184,9 @@ class Judge {
     std::string failure;
   };
 
-  /// Runs the rung; some are held to their own schedule (is_held_to_itself). `splits`: of split_kv.
-  AttentionOutputs check(const std::string& rung, int splits = 3) const {
-    const auto schedule = make_schedule(rung, m_problem, {0, 0, 0, false, splits});
+  /// Runs the rung; some are held to their own schedule (is_held_to_itself). `splits`, `page_size`: of split_kv.
+  AttentionOutputs check(const std::string& rung, int splits = 3, int page_size = 0) const {
+    const auto schedule = make_schedule(rung, m_problem, {0, 0, 0, false, splits, false, page_size});
     const AttentionOutputs outputs =
         rung == "flash_v3" ? run_rung(rung, m_problem, m_inputs) : device().run(*schedule, m_inputs);
     INFO(rung, ": ", text_of(m_problem));

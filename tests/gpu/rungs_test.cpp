@@ -347,13 +347,16 @@ TEST_CASE("no rung spills a register, and the occupancy is the one the schedule 
         for (const std::string& rung : rungs(forward)) all.emplace_back(rung, forward);
         for (const std::string& rung : backward_rungs(backward)) all.emplace_back(rung, backward);
       }
-      for (const auto& [rung, p] : all) {
-        const auto schedule = make_schedule(rung, p);
+      std::vector<std::unique_ptr<Schedule>> schedules;
+      for (const auto& [rung, p] : all) schedules.push_back(make_schedule(rung, p));
+      schedules.push_back(make_schedule("split_kv", AttentionProblem{all.front().second}, {0, 0, 0, false, 1, false, 64}));
+      for (const auto& schedule : schedules) {
+        if (skipped(*schedule)) continue;
         for (int k = 0; k < static_cast<int>(schedule->kernels().size()); ++k) {
           const KernelLaunch& kernel = schedule->kernels()[static_cast<std::size_t>(k)];
           const KernelFacts facts = kernel_facts(*schedule, k);
           CAPTURE(kernel.name);
-          CAPTURE(text_of(p));
+          CAPTURE(text_of(schedule->problem()));
           CHECK(facts.local_bytes_per_thread == 0);
           CHECK(facts.registers_per_thread <= kernel.resources.registers_per_thread);
           CHECK(facts.ctas_per_sm == expected_ctas_per_sm(kernel.resources));

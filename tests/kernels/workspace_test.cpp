@@ -50,6 +50,33 @@ TEST_CASE("every bit pattern of fp16 and bf16 survives decoding and encoding") {
   CHECK(decode(DType::fp32, encode(DType::fp32, {-1.5e-42}).data(), 1)[0] == static_cast<double>(-1.5e-42f));
 }
 
+TEST_CASE("K and V in pages: every row lies where the block table says, and what is spare of a last page is NaN") {
+  HostMemory memory(1 << 24);
+  AttentionProblem p = small_problem();
+  p.batch = 3;
+  p.dtype = DType::fp32;
+  const AttentionInputs inputs = seeded_inputs(p, 3);
+  Workspace workspace(*make_schedule("split_kv", p, {0, 0, 0, false, 1, false, 32}), inputs, memory);
+  workspace.check_guards();
+  const Pages& pages = workspace.params().pages;
+  CHECK(pages.pitch == 8);  // 3 pages of a sequence, in whole sectors
+  const auto* k = static_cast<const float*>(workspace.params().k);
+  std::vector<bool> is_row(9 * 2 * 32, false);
+  for (int head = 0; head < 6; ++head)
+    for (int key = 0; key < p.seqlen_k; ++key) {
+      const int place = pages.table[head / 2 * pages.pitch + pages.paging.page_of(key)];
+      REQUIRE(place >= 0);
+      REQUIRE(place < 9);
+      const std::int64_t row = pages.paging.row_of(place, head % 2, 2, key);
+      CHECK_FALSE(is_row[static_cast<std::size_t>(row)]);
+      is_row[static_cast<std::size_t>(row)] = true;
+      for (int col = 0; col < p.head_dim; ++col)
+        CHECK(k[row * p.head_dim + col] == static_cast<float>(inputs.k.at(head, key, col)));
+    }
+  for (std::size_t row = 0; row < is_row.size(); ++row)
+    if (!is_row[row]) CHECK(std::isnan(k[row * static_cast<std::size_t>(p.head_dim)]));
+}
+
 TEST_CASE("outputs start as NaN, inputs arrive rounded, and an untouched workspace passes its guards") {
   HostMemory memory(1 << 24);
   const AttentionProblem p = small_problem();

@@ -1,11 +1,14 @@
 // Hand-made cases with known answers, on the reference and on every algorithm.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "attention_cases.h"
 #include "sim/count/count.h"
+#include "sim/compute/pages.h"
 #include "sim/compute/rounding.h"
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
@@ -314,6 +317,46 @@ TEST_CASE("split_kv: any number of splits, also more than key tiles, and parts w
       CHECK(distance(out.o, right.o) < 1e-14);
       CHECK(distance(out.lse, right.lse) < 1e-14);
     }
+}
+
+TEST_CASE("split_kv: K and V in pages, wherever those lie, give the bits of K and V in one piece") {
+  AttentionProblem p = small_problem(3, 150, 2);
+  p.batch = 3;
+  p.heads = 4;
+  p.kv_heads = 2;
+  std::mt19937 random(5);
+  const AttentionInputs inputs = random_inputs(p, random);
+  for (int bc : {1, 24, 32, 100})
+    for (int page_size : {16, 32, 128, 256})
+      for (bool backward_keys : {false, true}) {
+        CAPTURE(bc);
+        CAPTURE(page_size);
+        const AttentionOutputs whole = compute(*make_schedule("split_kv", p, {2, bc, 1, backward_keys, 2}), inputs);
+        const AttentionOutputs paged =
+            compute(*make_schedule("split_kv", p, {2, bc, 1, backward_keys, 2, false, page_size}), inputs);
+        CHECK(paged.o.values == whole.o.values);
+        CHECK(paged.lse.values == whole.lse.values);
+      }
+  const std::vector<int> table = make_block_table(p, 16);  // 3 sequences of 10 pages, each place once, and shuffled
+  std::vector<int> sorted = table, in_order(30);
+  std::iota(in_order.begin(), in_order.end(), 0);
+  CHECK(table != in_order);
+  std::sort(sorted.begin(), sorted.end());
+  CHECK(sorted == in_order);
+}
+
+TEST_CASE("split_kv: pages are powers of two, and whole sectors") {
+  AttentionProblem p = small_problem(1, 100, 33);
+  const auto with = [&](int page_size) { return make_schedule("split_kv", p, {0, 0, 0, false, 1, false, page_size}); };
+  for (int page_size : {1, 8, 24, -16, 131072}) {
+    CAPTURE(page_size);
+    CHECK_THROWS_AS(with(page_size), Error);
+  }
+  CHECK_NOTHROW(with(16));
+  p.dtype = DType::fp8;  // 16 rows of 33 bytes
+  CHECK_THROWS_AS(with(16), Error);
+  CHECK_NOTHROW(with(32));
+  CHECK(make_schedule("flash_v2", p, {0, 0, 0, false, 1, false, 24})->tile().page_size == 0);  // as with splits
 }
 
 TEST_CASE("split_kv: more parts than can be counted are refused") {

@@ -10,6 +10,7 @@
 #include "sim/compute/tolerance.h"
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
+#include "tests/support/random_problem.h"
 #include "tests/support/rounds.h"
 
 namespace flashscope {
@@ -17,8 +18,8 @@ namespace {
 
 TileShape random_tile(std::mt19937& random) {
   const auto side = [&] { return 1 + static_cast<int>(random() % 64); };
-  const int br = side(), bc = side();
-  return {br, bc, 1, random() % 2 == 0, 1 + static_cast<int>(random() % 5)};
+  const int br = side(), bc = side(), splits = 1 + static_cast<int>(random() % 5);
+  return {br, bc, 1, random() % 2 == 0, splits, false, random_page_size(random)};
 }
 
 TEST_CASE("in fp64 every algorithm gives the reference to rounding: 600 random problems") {

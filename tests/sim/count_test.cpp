@@ -180,6 +180,31 @@ TEST_CASE("counted bytes equal the closed form on random problems, and FLOPs of 
   }
 }
 
+TEST_CASE("a cache in pages: each key tile reads the entries of its pages, K and V cost what they cost in one piece") {
+  AttentionProblem p;
+  p.batch = p.kv_heads = 2;
+  p.heads = 4;
+  p.seqlen_q = 1;
+  p.seqlen_k = 130;
+  const auto with = [&](int bc, int page_size) {
+    return make_schedule("split_kv", p, {1, bc, 1, false, 2, false, page_size});
+  };
+  // Tiles of 64 keys: 2 + 2 + 1 pages of 32; of 24 keys: 1 + 2 + 2 + 1 + 1 + 2; for each of 2 · 2 KV heads, 4 bytes each.
+  const auto table = static_cast<std::size_t>(Tensor::block_table);
+  for (const auto& [bc, entries] : {std::pair{64, 5}, {24, 9}}) {
+    const auto paged = with(bc, 32), whole = with(bc, 0);
+    const KernelCount a = count(*paged).total, b = count(*whole).total;
+    CHECK(a.tensors[table].read == 4 * 4 * entries);
+    for (Tensor tensor : {Tensor::K, Tensor::V, Tensor::O_split}) {
+      const auto t = static_cast<std::size_t>(tensor);
+      CHECK(a.tensors[t] == b.tensors[t]);
+    }
+    CHECK(a.sm.read == b.sm.read + 4 * 4 * entries);
+  }
+  // Whole pages are kept: 5 of 32 rows a sequence; and the entries of each sequence, in whole sectors.
+  CHECK(with(64, 32)->peak_memory_bytes() - with(64, 0)->peak_memory_bytes() == 2 * 4 * 30 * 64 * 2 + 2 * 32);
+}
+
 /// The same count without any collapsing of like tiles, CTAs or heads.
 class PlainSink final : public OpSink {
  public:

@@ -11,7 +11,8 @@
 namespace flashscope {
 namespace {
 
-/// GQA, causal, windows, dense and block masks, packed sequences, unequal lengths, empty rows and sequences, both passes.
+/// GQA, causal, windows, dense and block masks, packed sequences, unequal lengths, empty rows and sequences, both passes;
+/// and caches in pages (the tile).
 AttentionProblem random_family_problem(std::mt19937& random) {
   AttentionProblem p = random_small_problem(random);
   if (random() % 8 == 0) p.seqlen_q = 0;
@@ -31,7 +32,7 @@ TEST_CASE("2,000 random problems through the reference and every schedule, to ro
     const AttentionInputs inputs = random_inputs(p, random);
     const AttentionOutputs reference = reference_attention(p, inputs);
     const TileShape tile{1 + static_cast<int>(random() % 40), 1 + static_cast<int>(random() % 40), 1, random() % 2 == 0,
-                         1 + static_cast<int>(random() % 6)};
+                         1 + static_cast<int>(random() % 6), false, random_page_size(random)};
     // Rounding scales with the products that are added up, not with the sums.
     const double score = p.head_dim * largest_magnitude(inputs.q) * largest_magnitude(inputs.k);
     const double weighted = p.head_dim * largest_magnitude(inputs.v) * std::max(1.0, largest_magnitude(inputs.d_out));

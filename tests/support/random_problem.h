@@ -69,12 +69,15 @@ inline void add_sparsity(AttentionProblem& p, std::mt19937& random) {
   }
 }
 
+/// Pages or none; 32 rows are whole sectors whatever a row is.
+inline int random_page_size(std::mt19937& random) { return pick(random, {0, 32, 64, 128}); }
+
 /// Any tile, as long as walking the operations one by one takes no seconds: long heads in tiles of one element do.
 inline TileShape random_tile(const AttentionProblem& p, std::mt19937& random) {
   for (;;) {
     const TileShape tile{pick(random, {1, 5, 16, 32}), pick(random, {1, 5, 16, 32, 64}), pick(random, {1, 1, 2, 3}),
                          pick(random, {0, 1}) == 1,
-                         pick(random, {1, 2, 3, 7})};
+                         pick(random, {1, 2, 3, 7}), false, random_page_size(random)};
     const std::int64_t patches = std::int64_t{p.num_heads()} * num_tiles(p.seqlen_q, tile.br) *
                                  num_tiles(p.seqlen_k, tile.bc) * num_tiles(p.head_dim, tile.bc);
     if (patches <= 30'000) return tile;

@@ -32,6 +32,7 @@ std::string key_of(const RecordingRow& row) {
   const auto text = [](std::int64_t n) { return std::to_string(n); };
   return row.algorithm + " " + name_of(p.pass) + " " + text(row.tile.br) + "x" + text(row.tile.bc) +
          (row.tile.splits > 0 ? ", splits " + text(row.tile.splits) : "") +
+         (row.tile.page_size > 0 ? ", pages of " + text(row.tile.page_size) : "") +
          (row.start == Start::warm ? ", warm" : "") + ", batch " + text(p.batch) + ", heads " +
          text(p.heads) + "/" + text(p.kv_heads) + ", seqlen " + text(p.seqlen_q) + "x" + text(p.seqlen_k) +
          ", head_dim " + text(p.head_dim) + ", " + name_of(p.dtype) + ", window " + text(p.mask().left) + "," +

@@ -148,6 +148,7 @@ Arguments parse_arguments(int argc, const char* const* argv) {
                      problem.tile.stages ? problem.tile.stages : built.stages};
     // 0: as many as run at once.
     settings.tile.splits = problem.tile.splits;
+    settings.tile.page_size = problem.tile.page_size;
     for (const std::string& name : settings.algorithms)
       if (name == "split_kv" && settings.tile.splits == 0)
         settings.tile.splits = automatic_splits(settings.problem, settings.tile, problem.machine());

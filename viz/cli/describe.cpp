@@ -33,6 +33,7 @@ std::string describe(const TileShape& tile) {
   std::string text = formatted("Br {}, Bc {}", tile.br, tile.bc);
   if (tile.stages != 1) text += formatted(", stages {}", tile.stages);
   if (tile.splits != 1) text += formatted(", splits {}", tile.splits);
+  if (tile.page_size != 0) text += formatted(", pages of {} keys", tile.page_size);
   if (tile.whole_tiles) text += ", whole tiles";
   return text;
 }

@@ -130,6 +130,9 @@ const std::vector<ProblemOption>& problem_options() {
       of_tile("stages", &TileShape::stages, 1, 8, "slots of the K/V ring, of rungs that have one (the rung's)"),
       of_tile("splits", &TileShape::splits, 0, kMaxSplits,
               "split_kv: CTAs that share the keys of a row; 0: as many as run at once (0)"),
+      of_tile("page-size", &TileShape::page_size, 0, kMaxPageSize,
+              "split_kv: keys of a page of K and V, a power of two from " + std::to_string(kMinPageSize) +
+                  "; 0: K and V in one piece (0)"),
       integer("ctas-per-sm", Group::residency, &Options::ctas_per_sm, 1, kMostCtasPerSm,
               "somebody else's kernel: CTAs that an SM holds (as many as fit)"),
       flag("persistent", Group::residency, "somebody else's kernel: one CTA an SM at a time, as where CTAs stay and take tile after tile",
@@ -232,7 +235,7 @@ AttentionProblem ProblemOptions::problem() const {
 TileShape ProblemOptions::tile_for(const AttentionProblem& p) const {
   TileShape result = tile;
   if (algorithm != "split_kv")
-    result.splits = 1;
+    result.splits = 1, result.page_size = 0;
   else if (result.splits == 0)
     result.splits = automatic_splits(p, tile, machine());
   return result;
@@ -242,6 +245,9 @@ void ProblemOptions::refuse_without_effect() const {
   if (tile.splits > 1 && algorithm != "split_kv")
     throw Error(ErrorKind::unsupported,
                 "--splits: " + algorithm + " gives all keys of a row to one CTA; split_kv splits them");
+  if (tile.page_size > 0 && algorithm != "split_kv")
+    throw Error(ErrorKind::unsupported,
+                "--page-size: " + algorithm + " takes K and V in one piece; split_kv takes them in pages");
   const AttentionProblem p = problem();
   const auto has_ring = [&](const Algorithm& one) { return one.default_tile(p).stages > 1; };
   if (tile.stages <= 1 || has_ring(algorithm_named(algorithm, pass))) return;

@@ -45,8 +45,8 @@ struct ProblemOptions {
   AttentionProblem problem() const;
   /// `tile` with the splits that the algorithm and the GPU give.
   TileShape tile_for(const AttentionProblem& problem) const;
-  /// For a command that runs this one algorithm: throws Error(unsupported) for --splits or --stages where they would
-  /// change nothing. (Where several algorithms share the options, each takes what it knows.)
+  /// For a command that runs this one algorithm: throws Error(unsupported) for --splits, --page-size or --stages where
+  /// they would change nothing. (Where several algorithms share the options, each takes what it knows.)
   void refuse_without_effect() const;
   /// Throws Error(unsupported) where fewer CTAs fit on an SM than the options say, or not so many splits.
   std::unique_ptr<Schedule> schedule() const;

@@ -289,6 +289,7 @@ int followed_head(const StageTrace& trace, Picoseconds t) {
 /// The head of `grid` that a map for query head `head` begins with.
 int map_head(const AttentionProblem& problem, const TileGrid& grid, int head) {
   if (!is_by_key(grid.tensor)) return head * grid.parts;
+  if (grid.tensor == Tensor::block_table) return head / problem.heads;  // one a batch entry
   return head / problem.heads * problem.kv_heads + kv_head_of(head % problem.heads, problem.heads, problem.kv_heads);
 }
 

@@ -83,6 +83,15 @@ void set_block_mask(AttentionProblem& problem, const BlockMaskChoice& choice) {
       load_block_mask("--block-mask", text, problem.seqlen_q, problem.seqlen_k));
 }
 
+/// The largest that the schedule takes up to `size`: a power of two of whole sectors, or none.
+int fitting_page_size(const AttentionProblem& p, int size) {
+  if (size < kMinPageSize) return 0;
+  int fits = kMinPageSize;
+  while (2 * fits <= std::min(size, kMaxPageSize)) fits *= 2;
+  const int row_bytes = p.head_dim * element_bytes(p.dtype);
+  return std::int64_t{fits} * row_bytes % kSectorBytes == 0 ? fits : 2 * fits;
+}
+
 int clamp_to(IntRange range, double value) {
   if (!(value > range.lo)) return range.lo;  // NaN as well
   return value >= range.hi ? range.hi : static_cast<int>(value);
@@ -105,6 +114,7 @@ Settings clamp(Settings settings) {
   settings.tile.bc = clamp_to(kTileRange, settings.tile.bc);
   settings.tile.stages = clamp_to(kStagesRange, settings.tile.stages);
   settings.tile.splits = clamp_to(kSplitsRange, settings.tile.splits);
+  settings.tile.page_size = fitting_page_size(p, settings.tile.page_size);
   settings.stage_seqlen = clamp_to(kStageSeqlenRange, settings.stage_seqlen);
   const Settings defaults;
   for (std::size_t which = 0; which < settings.algorithms.size(); ++which) {

@@ -96,7 +96,10 @@ void StageTrace::make_grids() {
     const TensorShape shape = shape_of(tensor, problem, tile);
     TileGrid grid;
     grid.tensor = tensor;
-    grid.tile_rows = is_scale(layout_of(tensor)) ? 1 : is_by_key(tensor) ? tile.bc : tile.br;
+    grid.tile_rows = is_scale(layout_of(tensor)) ? 1
+                     : tensor == Tensor::block_table ? std::max(1, tile.bc / std::max(1, tile.page_size))
+                     : is_by_key(tensor)             ? tile.bc
+                                                     : tile.br;
     grid.tile_cols = is_score_shaped(tensor) ? tile.bc : std::max(1, shape.cols);
     grid.lump = lump;
     grid.down = num_tiles(shape.rows, grid.cell_rows());

@@ -16,9 +16,10 @@ namespace flashscope::viz {
 constexpr bool is_score_shaped(Tensor tensor) { return layout_of(tensor) == Layout::scores; }
 /// Rows are keys, in tiles of Bc rows, or key tiles.
 constexpr bool is_by_key(Tensor tensor) { return is_of_keys(layout_of(tensor)); }
-/// One number a row, or a tile.
+/// One number a row, a tile or a page.
 constexpr bool is_statistic(Tensor tensor) {
-  return layout_of(tensor) == Layout::statistic || is_scale(layout_of(tensor));
+  const Layout layout = layout_of(tensor);
+  return layout == Layout::statistic || layout == Layout::page || is_scale(layout);
 }
 
 /// Cells a side that a map has at most: more than a stage has pixels for. Beyond, a cell is a square of tiles and shows

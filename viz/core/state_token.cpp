@@ -271,6 +271,7 @@ const std::vector<Field>& fields() {
         whole("bc", [](AppState& s) -> int& { return s.settings.tile.bc; }),
         whole("stages", [](AppState& s) -> int& { return s.settings.tile.stages; }),
         whole("splits", [](AppState& s) -> int& { return s.settings.tile.splits; }),
+        whole("page-size", [](AppState& s) -> int& { return s.settings.tile.page_size; }),
         words("gpu", [](AppState& s) -> std::string& { return s.settings.gpu; }),
         {"start", [](const AppState& s) { return std::string(name_of(s.settings.start)); },
          [](AppState& s, const std::string& text) { s.settings.start = start_from_name(text); }},

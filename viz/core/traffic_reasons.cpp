@@ -64,6 +64,7 @@ const std::vector<TensorGroup>& tensor_groups() {
       {"O and LSE of each split", {Tensor::O_split, Tensor::LSE_split}},
       {"Q, K, V in fp8", {Tensor::Q_fp8, Tensor::K_fp8, Tensor::V_fp8}},
       {"scales of fp8 tiles", {Tensor::Q_scale, Tensor::K_scale, Tensor::V_scale}},
+      {"block table", {Tensor::block_table}},
       {"dP and dS", {Tensor::dP, Tensor::dS}},
       {"dO", {Tensor::dO}},
       {"dQ", {Tensor::dQ}},
@@ -88,7 +89,8 @@ GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const P
     result.sm.write += sm.write;
     result.hbm.read += hbm.read;
     result.hbm.write += hbm.write;
-    size = shape_of(tensor, schedule.problem(), schedule.tile()).bytes();
+    const TensorShape rows = shape_of(tensor, schedule.problem(), schedule.tile());
+    size = rows.pitch() * rows.rows * rows.heads;  // without what is spare of a last page
     const bool is_input = tensor == Tensor::Q || tensor == Tensor::K || tensor == Tensor::V;
     passes.push_back(
         size == 0 ? "empty" : passes_text(size, sm) + (is_input ? per_tile_text(tensor, schedule, size, sm.read) : ""));

@@ -86,7 +86,7 @@ class CsvLine {
 constexpr const char* kColumns =
     "algorithm,pass,kernel,batch,heads,kv_heads,seqlen_q,seqlen_k,head_dim,dtype,causal,window_left,window_right,"
     "block_mask,sequences,scale,"
-    "br,bc,stages,splits,ctas_per_sm,gpu,start,flops,flops_executed,exps,peak_memory_bytes,time_us,"
+    "br,bc,stages,splits,page_size,ctas_per_sm,gpu,start,flops,flops_executed,exps,peak_memory_bytes,time_us,"
     "sm_read_bytes,sm_write_bytes,sm_sector_read_bytes,sm_sector_write_bytes,"
     "hbm_read_bytes,hbm_write_bytes,hbm_dirty_bytes,paper_bytes,compulsory_bytes,version,commit";
 
@@ -198,6 +198,7 @@ Json tile_to_json(const TileShape& tile) {
   Json object = {{"br", tile.br}, {"bc", tile.bc}, {"stages", tile.stages}};
   if (tile.backward_keys) object["kv_order"] = "backward";
   if (tile.splits != 1) object["splits"] = tile.splits;
+  if (tile.page_size != 0) object["page_size"] = tile.page_size;
   if (tile.whole_tiles) object["whole_tiles"] = true;
   return object;
 }
@@ -261,7 +262,7 @@ std::string prediction_csv_rows(const Schedule& schedule, const Machine& machine
     csv.text(p.block_mask ? p.block_mask.mask->name : "");
     csv.number(p.cu_seqlens_q.empty() ? std::int64_t{p.batch} : std::ssize(p.cu_seqlens_q) - 1).number(p.scale());
     csv.number(std::int64_t{tile.br}).number(std::int64_t{tile.bc}).number(std::int64_t{tile.stages});
-    csv.number(std::int64_t{tile.splits});
+    csv.number(std::int64_t{tile.splits}).number(std::int64_t{tile.page_size});
     csv.number(std::int64_t{ctas_per_sm}).text(machine.name).text(name_of(start));
     csv.number(n.count.flops).number(n.count.flops_executed).number(n.count.exps);
     csv.text(of_whole(schedule.peak_memory_bytes())).number(microseconds(n.time));

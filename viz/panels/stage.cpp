@@ -17,7 +17,10 @@ constexpr float kPixelsPerTbPerS = 6;  // width of a link
 
 /// A tensor's name above its map.
 const char* label_of(Tensor tensor) {
-  return tensor == Tensor::O_split ? "O parts" : tensor == Tensor::LSE_split ? "LSE parts" : name_of(tensor);
+  return tensor == Tensor::O_split       ? "O parts"
+         : tensor == Tensor::LSE_split   ? "LSE parts"
+         : tensor == Tensor::block_table ? "pages"
+                                         : name_of(tensor);
 }
 
 /// Where the matrices stand, in HBM and below it in L2.
