@@ -7,12 +7,15 @@
 // outside as in the forward pass: seven products instead of five, and in return no atomics and the same bits in every
 // run. D = rowsum(dO ∘ O) comes first, in a kernel that reads O and dO once: it spares both others the O.
 //
+// Packed sequences and block masks have instances of their own (05_flash_v2_sparse_backward.cu).
+//
 // Admitted: recomputing S and dP a second time costs two products of seven. And like the forward rung 05 it multiplies
 // on the FMA units and waits for its loads.
 #include "kernels/backward/place.cuh"
 #include "kernels/backward/backward_tile.cuh"
 #include "kernels/backward/rungs.h"
 #include "kernels/common/instances.cuh"
+#include "kernels/common/tile_walk.cuh"
 
 namespace flashscope::kernels {
 namespace {
@@ -43,9 +46,8 @@ __global__ void __maxnreg__(bound<Observer>(kRowDotRegisters)) flash_v2_backward
 }
 
 /// dK and dV of one key tile of one KV head: query tiles come by, head after head of the group.
-template <class T, int kWidth, class Observer>
-__global__ void __maxnreg__(bound<Observer>(kKeyGradientsRegisters))
-    flash_v2_backward_dk_dv(BackwardParams p, Observer log) {
+template <class T, int kWidth, class Params, class Observer>
+__global__ void __maxnreg__(bound<Observer>(kKeyGradientsRegisters)) flash_v2_backward_dk_dv(Params p, Observer log) {
   using Tile = BackwardTile<kWidth>;
   constexpr int kBlockM = Tile::kBlockM, kBlockN = Tile::kBlockN, kPitch = Tile::kPitch, kSPitch = smem_pitch(kBlockM);
   constexpr BackwardSmem kLayout = flash_v2_backward_smem(kBlockM, kBlockN, kWidth, true);
@@ -63,10 +65,10 @@ __global__ void __maxnreg__(bound<Observer>(kKeyGradientsRegisters))
   BackwardPlace<T> at = BackwardPlace<T>::of_keys(p);
   const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, at.inner), dims = at.dims();
   const int num_keys = size_of(keys), depth = round_up(p.head_dim, 4);
-  const Range m_blocks = visited_tiles(transposed(p.mask), kBlockN, kBlockM, at.inner);
+  const ForgetfulWalk m_blocks(transposed(p.mask), kBlockN, kBlockM, at.inner);
 
   // 2. K and V come once and stay.
-  if (m_blocks.begin < m_blocks.end) {
+  if (int first = m_blocks.begin(); m_blocks.finds(first)) {
     load_tile(smem_k, kPitch, at.k(keys), log);
     load_tile(smem_v, kPitch, at.v(keys), log);
     zero_rest<kBlockN, kWidth>(smem_k, num_keys, p.head_dim);
@@ -79,7 +81,7 @@ __global__ void __maxnreg__(bound<Observer>(kKeyGradientsRegisters))
   log.compute(Op::clear_gradient, at.head, keys, dims, 0, Tensor::dV);
 
   for (const int end = at.head + at.group(); at.head < end; ++at.head)
-    for (int m_block = m_blocks.begin; m_block < m_blocks.end; ++m_block) {
+    for (int m_block = m_blocks.begin(); m_blocks.finds(m_block); ++m_block) {
       const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, m_block);
       const int num_rows = size_of(rows);
       load_tile(smem_q, kPitch, at.q(rows), log);
@@ -135,9 +137,9 @@ __global__ void __maxnreg__(bound<Observer>(kKeyGradientsRegisters))
 }
 
 /// dQ of one query tile: K and V stream by, as in the forward pass.
-template <class T, int kWidth, class Observer>
-__global__ void __maxnreg__(bound<Observer>(query_gradient_registers(kWidth)))
-    flash_v2_backward_dq(BackwardParams p, Observer log) {
+template <class T, int kWidth, class Params, class Observer>
+__global__ void __maxnreg__(bound<Observer>(query_gradient_registers(kWidth, Params::kIsSparse)))
+    flash_v2_backward_dq(Params p, Observer log) {
   using Tile = BackwardTile<kWidth>;
   constexpr int kBlockM = Tile::kBlockM, kBlockN = Tile::kBlockN, kPitch = Tile::kPitch, kSPitch = smem_pitch(kBlockN);
   constexpr BackwardSmem kLayout = flash_v2_backward_smem(kBlockM, kBlockN, kWidth, false);
@@ -156,7 +158,7 @@ __global__ void __maxnreg__(bound<Observer>(query_gradient_registers(kWidth)))
   const BackwardPlace<T> at(p);
   const int head = at.head, depth = round_up(p.head_dim, 4);
   const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, at.inner), dims = at.dims();
-  const Range n_blocks = visited_tiles(p.mask, kBlockM, kBlockN, at.inner);
+  const ForgetfulWalk n_blocks(p.mask, kBlockM, kBlockN, at.inner);
   load_tile(smem_q, kPitch, at.q(rows), log);
   load_tile(smem_do, kPitch, at.d_o(rows), log);
   load_tile(smem_lse, 1, at.lse(rows), log);
@@ -168,7 +170,7 @@ __global__ void __maxnreg__(bound<Observer>(query_gradient_registers(kWidth)))
   clear(acc_dq);
   log.compute(Op::clear_gradient, head, rows, dims, 0, Tensor::dQ);
 
-  for (int n_block = n_blocks.begin; n_block < n_blocks.end; ++n_block) {
+  for (int n_block = n_blocks.begin(); n_blocks.finds(n_block); ++n_block) {
     const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, n_block);
     const int num_keys = size_of(keys);
     load_tile(smem_k, kPitch, at.k(keys), log);
@@ -217,27 +219,40 @@ struct RowDot {
     return reinterpret_cast<const void*>(&flash_v2_backward_row_dot<T, kWidth, Observer>);
   }
 };
+template <class Params>
 struct KeyGradients {
   template <class T, int kWidth, class Observer>
   static const void* function() {
-    return reinterpret_cast<const void*>(&flash_v2_backward_dk_dv<T, kWidth, Observer>);
+    return reinterpret_cast<const void*>(&flash_v2_backward_dk_dv<T, kWidth, Params, Observer>);
   }
 };
+template <class Params>
 struct QueryGradient {
   template <class T, int kWidth, class Observer>
   static const void* function() {
-    return reinterpret_cast<const void*>(&flash_v2_backward_dq<T, kWidth, Observer>);
+    return reinterpret_cast<const void*>(&flash_v2_backward_dq<T, kWidth, Params, Observer>);
   }
 };
 
 }  // namespace
 
+#ifdef FLASHSCOPE_SPARSE_INSTANCES
+const void* flash_v2_sparse_backward_kernel(int kernel, DType dtype, int head_dim, bool logged) {
+  using Params = SparseParams<BackwardParams>;
+  switch (kernel) {
+    case 0: return flash_v2_backward_kernel(kernel, dtype, head_dim, logged);  // D does not know of masks
+    case 1: return instance<KeyGradients<Params>>(dtype, head_dim, logged);
+    default: return instance<QueryGradient<Params>>(dtype, head_dim, logged);
+  }
+}
+#else
 const void* flash_v2_backward_kernel(int kernel, DType dtype, int head_dim, bool logged) {
   switch (kernel) {
     case 0: return instance<RowDot>(dtype, head_dim, logged);
-    case 1: return instance<KeyGradients>(dtype, head_dim, logged);
-    default: return instance<QueryGradient>(dtype, head_dim, logged);
+    case 1: return instance<KeyGradients<BackwardParams>>(dtype, head_dim, logged);
+    default: return instance<QueryGradient<BackwardParams>>(dtype, head_dim, logged);
   }
 }
+#endif
 
 }  // namespace flashscope::kernels

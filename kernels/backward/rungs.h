@@ -9,6 +9,9 @@ const void* flash_v1_backward_kernel(int kernel, DType dtype, int head_dim, bool
 const void* flash_v2_backward_kernel(int kernel, DType dtype, int head_dim, bool logged);         // 05
 const void* flash_v2_tensor_backward_kernel(int kernel, DType dtype, int head_dim, bool logged);  // 06
 
+// For packed sequences and block masks; their signature is (SparseParams<BackwardParams>, Observer).
+const void* flash_v2_sparse_backward_kernel(int kernel, DType dtype, int head_dim, bool logged);  // 05
+
 /// The dispatcher of an algorithm's backward pass, or nullptr where there is none. `sparse`: for packed sequences and
 /// block masks.
 inline KernelFunction backward_of(const std::string& algorithm, bool sparse) {
@@ -19,7 +22,7 @@ inline KernelFunction backward_of(const std::string& algorithm, bool sparse) {
   static constexpr Rung rungs[] = {
       {"three_pass", three_pass_backward_kernel, three_pass_backward_kernel},  // P is 0 where a mask says so
       {"flash_v1", flash_v1_backward_kernel, nullptr},
-      {"flash_v2", flash_v2_backward_kernel, nullptr},
+      {"flash_v2", flash_v2_backward_kernel, flash_v2_sparse_backward_kernel},
       {"flash_v2_tensor", flash_v2_tensor_backward_kernel, nullptr},
   };
   for (const Rung& rung : rungs)

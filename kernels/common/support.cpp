@@ -21,8 +21,8 @@ std::string names_of_rungs(Pass pass) {
 
 /// Rungs with instances for packed sequences and block masks (forward/rungs.h, launchers.h, backward/rungs.h).
 bool takes_sparse_masks(const std::string& algorithm, Pass pass) {
-  if (algorithm == "three_pass") return true;
-  return pass == Pass::forward && (algorithm == "flash_v2" || algorithm == "flash_v2_tensor");
+  if (algorithm == "three_pass" || algorithm == "flash_v2") return true;
+  return pass == Pass::forward && (algorithm == "flash_v1" || algorithm == "flash_v2_tensor");
 }
 
 /// 90 → "9.0"

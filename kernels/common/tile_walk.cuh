@@ -68,4 +68,55 @@ class TileWalk<SparseMask> {
 template <class Mask>
 TileWalk(const Mask&, int, int, int) -> TileWalk<Mask>;
 
+/// The same for kernels without registers to spare: nothing is remembered from one tile to the next, and each is asked for
+/// anew. A tile on FMA units takes a hundred times as long.
+///
+///   for (int n_block = walk.begin(); walk.finds(n_block); ++n_block)
+template <class Mask>
+class ForgetfulWalk;
+
+template <>
+class ForgetfulWalk<MaskShape> {
+ public:
+  __device__ ForgetfulWalk(const MaskShape& mask, int br, int bc, int i) : m_tiles(visited_tiles(mask, br, bc, i)) {}
+
+  __device__ int begin() const { return m_tiles.begin; }
+  /// Goes on to the first that is visited from `tile` on; false: there is none.
+  __device__ bool finds(int& tile) const { return tile < m_tiles.end; }
+
+ private:
+  Range m_tiles;
+};
+
+/// All lanes of a warp must call finds() together.
+template <>
+class ForgetfulWalk<SparseMask> {
+ public:
+  __device__ ForgetfulWalk(const SparseMask& mask, int br, int bc, int i) : m_mask(mask), m_br(br), m_bc(bc), m_i(i) {}
+
+  __device__ int begin() const { return visited_tiles(m_mask, m_br, m_bc, m_i).begin; }
+  __device__ bool finds(int& tile) const {
+    const int i = opaque(m_i);
+    const Range rows = rows_of_tile(m_mask.seqlen_q, m_br, i);
+    const int end = visited_tiles(m_mask, m_br, m_bc, i).end;
+#pragma unroll 1
+    for (; tile < end; tile += kWarpSize) {
+      const int asked = tile + static_cast<int>(threadIdx.x % kWarpSize);
+      const unsigned answer = __ballot_sync(
+          ~0u, asked < end && any_kept(m_mask, rows, rows_of_tile(m_mask.seqlen_k, m_bc, asked)));
+      if (answer == 0) continue;
+      tile += __ffs(static_cast<int>(answer)) - 1;
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  SparseMask m_mask;
+  int m_br, m_bc, m_i;
+};
+
+template <class Mask>
+ForgetfulWalk(const Mask&, int, int, int) -> ForgetfulWalk<Mask>;
+
 }  // namespace flashscope::kernels

@@ -9,14 +9,16 @@
 // Admitted: with one CTA a head it is slow (16 heads fill 16 of 132 SMs), and O is rounded to the storage dtype once
 // per key tile, so its error grows like √Tc. Rung 05 exchanges the loops and loses both faults.
 #include "kernels/common/instances.cuh"
+#include "kernels/common/tile_walk.cuh"
 #include "kernels/forward/rungs.h"
 
 namespace flashscope::kernels {
 namespace {
 
-template <class T, int kWidth, class Observer>
-__global__ void __maxnreg__(bound<Observer>(flash_v1_registers(kWidth, std::is_same_v<T, __nv_bfloat16>)))
-    flash_v1(KernelParams p, Observer log) {
+template <class T, int kWidth, class Params, class Observer>
+__global__ void
+    __maxnreg__(bound<Observer>(flash_v1_registers(kWidth, std::is_same_v<T, __nv_bfloat16>, Params::kIsSparse)))
+    flash_v1(Params p, Observer log) {
   using Tile = FmaTile<kWidth>;
   constexpr int kBlockM = Tile::kBlockM, kBlockN = Tile::kBlockN, kPitch = Tile::kPitch, kSPitch = Tile::kScoresPitch;
   constexpr SmemLayout kLayout = flash_v1_smem(kBlockM, kBlockN, kWidth);
@@ -55,8 +57,8 @@ __global__ void __maxnreg__(bound<Observer>(flash_v1_registers(kWidth, std::is_s
 
   for (int n_block = 0; n_block < n_blocks; ++n_block) {
     // 2. A key tile comes once for the whole head; seen from it, the mask has its axes exchanged.
-    const Range visited = visited_tiles(transposed(p.mask), kBlockN, kBlockM, n_block);
-    if (visited.begin == visited.end) continue;
+    const ForgetfulWalk visited(transposed(p.mask), kBlockN, kBlockM, n_block);
+    if (int first = visited.begin(); !visited.finds(first)) continue;
     const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, n_block);
     const int num_keys = size_of(keys);
     load_tile(smem_k, kPitch, at.k(keys), log);
@@ -64,7 +66,7 @@ __global__ void __maxnreg__(bound<Observer>(flash_v1_registers(kWidth, std::is_s
     zero_rest<kBlockN, kWidth>(smem_k, num_keys, p.head_dim);
     zero_rest<kBlockN, kWidth>(smem_v, num_keys, p.head_dim);
 
-    for (int m_block = visited.begin; m_block < visited.end; ++m_block) {
+    for (int m_block = visited.begin(); visited.finds(m_block); ++m_block) {
       // 3. A query tile comes in with its O, l, m. Times l, O is a sum again.
       const Range rows = rows_of_block(m_block);
       load_tile(smem_q, kPitch, at.q(rows), log);
@@ -148,17 +150,24 @@ __global__ void __maxnreg__(bound<Observer>(flash_v1_registers(kWidth, std::is_s
   }
 }
 
+template <class Params>
 struct FlashV1 {
   template <class T, int kWidth, class Observer>
   static const void* function() {
-    return reinterpret_cast<const void*>(&flash_v1<T, kWidth, Observer>);
+    return reinterpret_cast<const void*>(&flash_v1<T, kWidth, Params, Observer>);
   }
 };
 
 }  // namespace
 
-const void* flash_v1_kernel(int, DType dtype, int head_dim, bool logged) {
-  return instance<FlashV1>(dtype, head_dim, logged);
+#ifdef FLASHSCOPE_SPARSE_INSTANCES
+const void* flash_v1_sparse_kernel(int, DType dtype, int head_dim, bool logged) {
+  return instance<FlashV1<SparseParams<KernelParams>>>(dtype, head_dim, logged);
 }
+#else
+const void* flash_v1_kernel(int, DType dtype, int head_dim, bool logged) {
+  return instance<FlashV1<KernelParams>>(dtype, head_dim, logged);
+}
+#endif
 
 }  // namespace flashscope::kernels

@@ -19,6 +19,7 @@ const void* split_kv_kernel(int kernel, DType dtype, int head_dim, bool logged);
 
 // For packed sequences and block masks; their signature is (SparseParams<KernelParams>, Observer).
 const void* three_pass_sparse_kernel(int kernel, DType dtype, int head_dim, bool logged);  // 02
+const void* flash_v1_sparse_kernel(int kernel, DType dtype, int head_dim, bool logged);    // 04
 const void* flash_v2_sparse_kernel(int kernel, DType dtype, int head_dim, bool logged);    // 05
 
 /// The dispatcher of an algorithm, or nullptr where it has no rung. `sparse`: for packed sequences and block masks; the
@@ -32,7 +33,7 @@ inline KernelFunction rung_of(const std::string& algorithm, bool sparse) {
       {"three_pass_naive", three_pass_naive_kernel, nullptr},
       {"three_pass", three_pass_kernel, three_pass_sparse_kernel},
       {"three_pass_tensor", three_pass_tensor_kernel, nullptr},
-      {"flash_v1", flash_v1_kernel, nullptr},
+      {"flash_v1", flash_v1_kernel, flash_v1_sparse_kernel},
       {"flash_v2", flash_v2_kernel, flash_v2_sparse_kernel},
       {"split_kv", split_kv_kernel, nullptr},
   };

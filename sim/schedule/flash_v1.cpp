@@ -22,7 +22,7 @@ class FlashV1 final : public Schedule {
                   1,
                   p.num_heads(),
                   {kFmaThreads, flash_v1_smem(tile.br, tile.bc, width).bytes(),
-                   flash_v1_registers(width, p.dtype == DType::bf16)},
+                   flash_v1_registers(width, p.dtype == DType::bf16, p.is_sparse())},
                   fma_thread_tile(tile.br, tile.bc),
                   kFlashV1Code}};
   }

@@ -29,7 +29,8 @@ class FlashV2Backward final : public Schedule {
          resources(flash_v2_backward_smem(tile.br, tile.bc, width, true).bytes(), kKeyGradientsRegisters),
          products},
         {"flash_v2_backward_dq", tr, p.num_heads(),
-         resources(flash_v2_backward_smem(tile.br, tile.bc, width, false).bytes(), query_gradient_registers(width)),
+         resources(flash_v2_backward_smem(tile.br, tile.bc, width, false).bytes(),
+                   query_gradient_registers(width, p.is_sparse())),
          products},
     };
   }

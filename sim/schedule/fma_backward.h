@@ -37,7 +37,10 @@ FLASHSCOPE_HD constexpr RowDotSmem row_dot_smem(int br, int width) {
 /// Registers a thread, as in fma_rungs.h. Shared memory leaves room for two CTAs an SM up to width 128, for four at 32.
 inline constexpr int kRowDotRegisters = 48;
 inline constexpr int kKeyGradientsRegisters = 255;
-FLASHSCOPE_HD constexpr int query_gradient_registers(int width) { return width == 32 ? 168 : 255; }
+/// `is_sparse`: packed sequences or a block mask, as in fma_rungs.h.
+FLASHSCOPE_HD constexpr int query_gradient_registers(int width, bool is_sparse) {
+  return width == 32 && !is_sparse ? 168 : 255;
+}
 
 // ---- three_pass ------------------------------------------------------------------------------------------------------
 

@@ -69,10 +69,10 @@ inline constexpr int kSoftmaxRegisters = 80;
 FLASHSCOPE_HD constexpr int weighted_sum_registers(int width, bool is_bf16) {
   return width <= 64 ? 128 : width == 128 && is_bf16 ? 176 : 168;
 }
-FLASHSCOPE_HD constexpr int flash_v1_registers(int width, bool is_bf16) {
-  return width == 128 || (width == 64 && is_bf16) ? 232 : 168;
-}
 /// `is_sparse`: packed sequences or a block mask, whose instances look tiles up while their sums are in registers.
+FLASHSCOPE_HD constexpr int flash_v1_registers(int width, bool is_bf16, bool is_sparse) {
+  return is_sparse || width == 128 || (width == 64 && is_bf16) ? 232 : 168;
+}
 FLASHSCOPE_HD constexpr int flash_v2_registers(int width, bool is_bf16, bool is_sparse) {
   return is_sparse || width == 128 || (width == 32 && is_bf16) ? 232 : 168;
 }
