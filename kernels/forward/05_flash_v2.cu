@@ -18,8 +18,8 @@ namespace flashscope::kernels {
 namespace {
 
 template <class T, int kWidth, class Params, class Observer>
-__global__ void
-    __maxnreg__(bound<Observer>(flash_v2_registers(kWidth, std::is_same_v<T, __nv_bfloat16>, Params::kIsSparse)))
+__global__ void __maxnreg__(bound<Observer>(
+    flash_v2_registers(kWidth, std::is_same_v<T, __nv_bfloat16>, std::is_same_v<T, __half>, Params::kIsSparse)))
     flash_v2(Params p, Observer log) {
   using Tile = FmaTile<kWidth>;
   constexpr int kBlockM = Tile::kBlockM, kBlockN = Tile::kBlockN, kPitch = Tile::kPitch, kSPitch = Tile::kScoresPitch;

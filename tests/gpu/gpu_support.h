@@ -239,6 +239,19 @@ inline AttentionOutputs check_rung(const std::string& rung, const AttentionProbl
   return Judge(p, inputs).check(rung);
 }
 
+inline bool equal_bits(const AttentionOutputs& a, const AttentionOutputs& b) {
+  return a.o.values == b.o.values && a.lse.values == b.lse.values && a.d_q.values == b.d_q.values &&
+         a.d_k.values == b.d_k.values && a.d_v.values == b.d_v.values;
+}
+
+/// How many of `runs` more runs differ in a bit from the first: a race would show in some.
+inline int different_runs(const Schedule& schedule, const AttentionInputs& inputs, int runs) {
+  const AttentionOutputs first = device().run(schedule, inputs);
+  int different = 0;
+  for (int run = 0; run < runs; ++run) different += !equal_bits(first, device().run(schedule, inputs));
+  return different;
+}
+
 /// The first operation in which a kernel's log differs from its schedule, in words.
 inline void check_log(const std::vector<LoggedOp>& expected, const std::vector<LoggedOp>& log) {
   CHECK(log.size() == expected.size());

@@ -177,16 +177,9 @@ TEST_CASE("flash_v3: ten thousand runs give the same bits") {  // a race between
     p.dtype = DType::bf16;
     const auto schedule = make_schedule("flash_v3", p);
     if (skipped(*schedule)) continue;
-    const AttentionInputs inputs = seeded_inputs(p, 3);
-    const AttentionOutputs first = device().run(*schedule, inputs);
-    int different = 0;
-    for (int run = 0; run < runs; ++run) {
-      const AttentionOutputs again = device().run(*schedule, inputs);
-      different += again.o.values != first.o.values || again.lse.values != first.lse.values;
-    }
     CAPTURE(head_dim);
     CAPTURE(heads);
-    CHECK(different == 0);
+    CHECK(different_runs(*schedule, seeded_inputs(p, 3), runs) == 0);
   }
 }
 
@@ -269,14 +262,8 @@ TEST_CASE("a hundred runs give the same bits") {
     }
     const AttentionInputs inputs = seeded_inputs(p, 11);
     for (const std::string& rung : rungs(p)) {
-      const auto schedule = make_schedule(rung, p, kLoggedTile);
-      const AttentionOutputs first = device().run(*schedule, inputs);
-      for (int run = 1; run < 100; ++run) {
-        const AttentionOutputs again = device().run(*schedule, inputs);
-        CAPTURE(rung);
-        CHECK(again.o.values == first.o.values);
-        CHECK(again.lse.values == first.lse.values);
-      }
+      CAPTURE(rung);
+      CHECK(different_runs(*make_schedule(rung, p, kLoggedTile), inputs, 99) == 0);
     }
   }
 }

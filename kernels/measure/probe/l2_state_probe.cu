@@ -18,6 +18,7 @@
 
 #include "kernels/measure/bench.h"
 #include "kernels/measure/cuda_check.h"
+#include "kernels/measure/probe/probe_main.h"
 #include "kernels/measure/scan_pieces.cuh"
 #include "kernels/measure/scans.h"
 #include "kernels/measure/streams.h"
@@ -412,14 +413,4 @@ int run() {
 }  // namespace
 }  // namespace flashscope::kernels
 
-int main() {
-  try {
-    return flashscope::kernels::run();
-  } catch (const flashscope::Error& error) {
-    std::fprintf(stderr, "flashscope_l2_state_probe: %s\n", error.what());
-    return error.exit_code();
-  } catch (const flashscope::kernels::CounterFault& fault) {
-    std::fprintf(stderr, "flashscope_l2_state_probe: %s\n", fault.what());
-    return 4;
-  }
-}
+int main() { return flashscope::kernels::probe_main("flashscope_l2_state_probe", flashscope::kernels::run); }

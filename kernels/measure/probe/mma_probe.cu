@@ -11,6 +11,7 @@
 
 #include "kernels/common/mma.cuh"
 #include "kernels/measure/cuda_check.h"
+#include "kernels/measure/probe/probe_main.h"
 
 namespace flashscope::kernels {
 namespace {
@@ -87,7 +88,7 @@ void row(const char* what, int num_sms) {
   std::printf("\n");
 }
 
-void tables() {
+int tables() {
   int device = 0, num_sms = 0;
   check_cuda(cudaGetDevice(&device), "asking for the GPU");
   check_cuda(cudaDeviceGetAttribute(&num_sms, cudaDevAttrMultiProcessorCount, device), "asking for the number of SMs");
@@ -106,17 +107,10 @@ void tables() {
   row<Other::exp2, 1, 2>("+ 1/2 exponential", num_sms);
   row<Other::ldmatrix, 1, 4>("+ 1/4 ldmatrix", num_sms);
   row<Other::ldmatrix, 1, 2>("+ 1/2 ldmatrix", num_sms);
+  return 0;
 }
 
 }  // namespace
 }  // namespace flashscope::kernels
 
-int main() {
-  try {
-    flashscope::kernels::tables();
-  } catch (const flashscope::Error& error) {
-    std::fprintf(stderr, "flashscope_mma_probe: %s\n", error.what());
-    return error.exit_code();
-  }
-  return 0;
-}
+int main() { return flashscope::kernels::probe_main("flashscope_mma_probe", flashscope::kernels::tables); }

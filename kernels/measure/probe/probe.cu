@@ -12,6 +12,7 @@
 #include "kernels/measure/bench.h"
 #include "kernels/measure/cuda_check.h"
 #include "kernels/measure/probe/access_pattern.h"
+#include "kernels/measure/probe/probe_main.h"
 #include "kernels/measure/streams.h"
 
 namespace flashscope::kernels {
@@ -332,11 +333,4 @@ int run() {
 }  // namespace
 }  // namespace flashscope::kernels
 
-int main() {
-  try {
-    return flashscope::kernels::run();
-  } catch (const flashscope::Error& error) {
-    std::fprintf(stderr, "flashscope_probe: %s\n", error.what());
-    return error.exit_code();
-  }
-}
+int main() { return flashscope::kernels::probe_main("flashscope_probe", flashscope::kernels::run); }
