@@ -118,6 +118,14 @@ TEST_CASE("the notations that people type") {
                             "34 * 2¹⁷",
                             "4456448 bytes.",
                             "1024*64*2*34",
+                            "2**22 * 1.06",
+                            "4’456’448",
+                            "4.25 mebibytes",
+                            "4 MB + 456 kB",
+                            "4.4 MB!",
+                            "4.4 MB in all",
+                            "1024*64*2*34 B = 4.46 MB",
+                            "17 * 2⁻² * 2²⁰",
                             "4 MiB + 0"}) {
     CAPTURE(std::string(typed));
     // "4 MiB + 0" is no number with a unit, and 4 MiB would be off by more than 2 %.
@@ -163,12 +171,39 @@ TEST_CASE("shares, ratios, times and labels") {
   CHECK(verdict(tiles, "16 bananas") == Verdict::unreadable);
   for (const char* typed : {"6.1 % of the SMs", "6.06 percent", "8/132"})
     CHECK(verdict(number_question(Number::fraction(8, 132), "%", "4 %"), typed) == Verdict::right);
-  for (const char* typed : {"44", "44-fold", "44 fold", "44 times as many", "44x"})
+  for (const char* typed : {"44", "44-fold", "44 fold", "44 times as many", "44x", "x44", "×44", "a factor of 44",
+                            "Factor 44", "44:1", "1101 MB / 25.2 MB", "1.101 GB ÷ 25.2 MB", "1101 MB/25.2 MB = 43.7"})
     CHECK(verdict(number_question(Number::of(43.7), "", "3 %"), typed) == Verdict::right);
   for (const char* typed : {"1", "1 FLOP/byte", "1 FLOPs per byte", "1 flop/B", "1 FLOP per byte"})
     CHECK(verdict(number_question(Number(1), "FLOP per byte", "2 %"), typed) == Verdict::right);
-  for (const char* typed : {"0.5577", "exp(1.4147 - 1.9987)", "exp(1.4147)/(exp(1.4147) + exp(1.1830))", "0,558", ".558"})
+  for (const char* typed : {"0.5577", "exp(1.4147 - 1.9987)", "exp(1.4147)/(exp(1.4147) + exp(1.1830))", "0,558", ".558",
+                            "e^(1.4147-1.9987)", "e^-0.584", "e**-0.584"})
     CHECK(verdict(number_question(Number::of(0.55768), "", "1 %"), typed) == Verdict::right);
+}
+
+TEST_CASE("superscripts of several digits are one exponent, whatever the digits") {
+  CHECK(verdict(number_question(Number(2097152), "", "0"), "2²¹") == Verdict::right);
+  CHECK(verdict(number_question(Number(1024), "", "0"), "2¹⁰") == Verdict::right);
+  CHECK(verdict(number_question(Number(36), "", "0"), "2² 3²") == Verdict::unreadable);
+  CHECK(verdict(number_question(Number(36), "", "0"), "2²·3²") == Verdict::right);
+}
+
+TEST_CASE("two quantities of different kinds make no answer") {
+  for (const char* typed : {"4 MB / 2 µs", "4 MB + 2 %", "4 MB / 0 MB", "4 MB / 2 MB / 2 MB", "/ 4 MB", "4 MB +"}) {
+    CAPTURE(std::string(typed));
+    const Grade grade = grade_number(number_question(Number(4), "", "1 %"), typed);
+    CHECK(grade.verdict == Verdict::unreadable);
+    CHECK(!grade.note.empty());
+  }
+}
+
+TEST_CASE("a digit too few is told apart from a wrong thought") {
+  const Grade close = grade_number(number_question(Number::of(2.732), "", "0.01"), "2.7");
+  CHECK(close.verdict == Verdict::wrong);
+  CHECK(testing::contains(close.note, "within 0.01"));
+  CHECK(testing::contains(grade_number(number_question(Number(2097152), "MB", "2 %"), "2.16").note, "within 2 %"));
+  CHECK(testing::contains(grade_number(number_question(Number(136), "tiles", "0"), "135").note, "exact"));
+  CHECK(grade_number(number_question(Number(136), "tiles", "0"), "100").note == "");
 }
 
 TEST_CASE("a number of MiB written as MB is told apart") {

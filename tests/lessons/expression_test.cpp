@@ -122,6 +122,8 @@ TEST_CASE("values as text") {
   CHECK(shown("0.00000000000000011102") == "1.110 × 10⁻¹⁶");
   CHECK(shown("run.gpu") == "nvidia-h200");
   CHECK(shown("run.lse") == "−∞");
+  CHECK(shown("0 - 1234567") == "−1,234,567");
+  CHECK(shown("1 / 3 - 1 in 3 decimals") == "−0.667");
   CHECK(contains(message_of([] { shown("1 in Mb/s"); }), "MB"));
 }
 

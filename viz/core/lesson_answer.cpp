@@ -53,6 +53,18 @@ std::optional<LessonUnit> lookalike(const LessonUnit& unit) {
   return std::nullopt;
 }
 
+/// What a near miss lacks: nobody should look for a mistake of thought behind a digit too few.
+std::string near_miss(const Number& value, const Question& question) {
+  const Tolerance& t = question.tolerance;
+  const Number distance = abs(value - question.right), size = abs(question.right);
+  if (!std::isfinite(distance.value()) || size * Number::fraction(6, 100) < distance) return "";
+  if (t.relative.is_zero() && t.absolute.is_zero()) return "Close, and this one is exact.";
+  return "Close: it is asked to within " +
+         (t.relative.is_zero() ? quantity_text(t.absolute * question.unit.scale, question.unit)
+                               : quantity_text(t.relative, *unit_named("%"))) +
+         ". Take more digits.";
+}
+
 }  // namespace
 
 Tolerance parse_tolerance(const std::string& text) {
@@ -107,6 +119,7 @@ Grade grade_number(const Question& question, const std::string& typed) {
   if (const auto other = lookalike(read->unit ? *read->unit : unit); other && grade.mistake < 0)
     if (right(read->written * other->scale))
       grade.note = "That is the number of " + other->name + ": 1 MB is 1,000,000 bytes, 1 MiB is 1,048,576.";
+  if (grade.mistake < 0 && grade.note.empty()) grade.note = near_miss(value, question);
   return grade;
 }
 

@@ -29,15 +29,15 @@ const std::vector<KnownUnit>& known_units() {
       {"MB", Dimension::bytes, m, 1, {"mb", "mbyte", "megabyte", "megabytes"}},
       {"GB", Dimension::bytes, g, 1, {"gb", "gbyte", "gigabyte", "gigabytes"}},
       {"TB", Dimension::bytes, t, 1, {"tb", "tbyte", "terabyte", "terabytes"}},
-      {"KiB", Dimension::bytes, 1 << 10, 1, {"kib"}},
-      {"MiB", Dimension::bytes, 1 << 20, 1, {"mib"}},
-      {"GiB", Dimension::bytes, 1 << 30, 1, {"gib"}},
-      {"TiB", Dimension::bytes, std::int64_t{1} << 40, 1, {"tib"}},
+      {"KiB", Dimension::bytes, 1 << 10, 1, {"kib", "kibibyte", "kibibytes"}},
+      {"MiB", Dimension::bytes, 1 << 20, 1, {"mib", "mebibyte", "mebibytes"}},
+      {"GiB", Dimension::bytes, 1 << 30, 1, {"gib", "gibibyte", "gibibytes"}},
+      {"TiB", Dimension::bytes, std::int64_t{1} << 40, 1, {"tib", "tebibyte", "tebibytes"}},
       {"ns", Dimension::time, 1, k, {"nanoseconds"}},
       {"µs", Dimension::time, 1, 1, {"us", "μs", "microsecond", "microseconds"}},
       {"ms", Dimension::time, k, 1, {"millisecond", "milliseconds"}},
       {"s", Dimension::time, m, 1, {"sec", "second", "seconds"}},
-      {"%", Dimension::share, 1, 100, {"percent", "per cent", "pct"}},
+      {"%", Dimension::share, 1, 100, {"percent", "per cent", "pct", "prozent"}},
       {"GB/s", Dimension::byte_rate, 1, 1, {"gb/s", "gbps"}},
       {"TB/s", Dimension::byte_rate, k, 1, {"tb/s", "tbps"}},
       {"GFLOP/s", Dimension::flop_rate, 1, k, {"gflop/s", "gflops"}},
@@ -105,21 +105,31 @@ std::string plain_number(const Number& number) {
 }
 
 /// Replaces each of the characters people write by the one the expression knows.
-std::string plain_characters(std::string text) {
+std::string plain_characters(const std::string& text) {
   static const std::pair<const char*, const char*> table[] = {
-      {"−", "-"},      {"–", "-"},      {"×", "*"},  {"·", "*"},  {"÷", "/"},  {"⁄", "/"},  {"\u00a0", " "},
-      {"\u2009", " "}, {"\u202f", " "}, {"⁰", "^0"}, {"¹", "^1"}, {"²", "^2"}, {"³", "^3"}, {"⁴", "^4"},
-      {"⁵", "^5"},     {"⁶", "^6"},     {"⁷", "^7"}, {"⁸", "^8"}, {"⁹", "^9"}, {"½", "(1/2)"}, {"¼", "(1/4)"}};
-  for (const auto& [from, to] : table) {
-    const std::string was = from;
-    for (std::size_t at = text.find(was); at != std::string::npos; at = text.find(was, at)) {
-      // The second of two superscripts continues the exponent: 2²² is 2^22.
-      const bool continues =
-          to[0] == '^' && at > 1 && text[at - 2] == '^' && text[at - 1] >= '0' && text[at - 1] <= '9';
-      text.replace(at, was.size(), continues ? to + 1 : to);
+      {"−", "-"},  {"–", "-"},  {"‑", "-"},      {"×", "*"},      {"·", "*"},      {"⋅", "*"},      {"÷", "/"},
+      {"⁄", "/"},  {"∕", "/"},  {"\u00a0", " "}, {"\u2009", " "}, {"\u202f", " "}, {"’", "'"},      {"√", "sqrt"},
+      {"**", "^"}, {"⁻", "^-"}, {"⁰", "^0"},     {"¹", "^1"},     {"²", "^2"},     {"³", "^3"},     {"⁴", "^4"},
+      {"⁵", "^5"}, {"⁶", "^6"}, {"⁷", "^7"},     {"⁸", "^8"},     {"⁹", "^9"},     {"½", "(1/2)"},  {"¼", "(1/4)"},
+      {"¾", "(3/4)"}};
+  std::string out;
+  bool in_exponent = false;  // of superscripts: those after the first continue it, so that 2²¹ is 2^21
+  for (std::size_t at = 0; at < text.size();) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    const auto known = std::find_if(std::begin(table), std::end(table), [&](const auto& entry) {
+      return rest.substr(0, std::string_view(entry.first).size()) == entry.first;
+    });
+    if (known == std::end(table)) {
+      out += text[at++];
+      in_exponent = false;
+      continue;
     }
+    const bool superscript = known->second[0] == '^' && known->second[1] != '\0';
+    out += superscript && in_exponent ? known->second + 1 : known->second;
+    in_exponent = superscript;
+    at += std::string_view(known->first).size();
   }
-  return text;
+  return out;
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -208,7 +218,31 @@ void multiply_at_x(std::string& number) {
   }
 }
 
-const Json& no_names(const std::string& name) { throw Error(ErrorKind::input, "'" + name + "' is not a number"); }
+/// Of names only e is a number: e^-0.5.
+const Json& only_e(const std::string& name) {
+  static const Json e = 2.718281828459045;
+  if (name == "e") return e;
+  throw Error(ErrorKind::input, "'" + name + "' is not a number");
+}
+
+bool starts_with_small(const std::string& text, const char* begin) { return small_letters(text).rfind(begin, 0) == 0; }
+
+/// What people say around a number: "about 44", "a factor of 44", "x44", "N/d = 64", "44:1", "2.1 MB!".
+std::string without_words(std::string text) {
+  // "N = 33,000", "16/17 = 94 %": the last of equals is the answer.
+  if (const std::size_t equals = text.rfind('='); equals != std::string::npos)
+    if (text.find_first_of("0123456789", equals) != std::string::npos) text = trimmed(text.substr(equals + 1));
+  for (const char* opening : {"~", "≈", "about ", "approx. ", "approx ", "ca. ", "by ", "a ", "factor ", "of "})
+    if (starts_with_small(text, opening)) text = trimmed(text.substr(std::string(opening).size()));
+  if (text.size() > 1 && (text[0] == 'x' || text[0] == '*') && text.find_first_of("0123456789") <= 2)
+    text = trimmed(text.substr(1));
+  while (!text.empty() && (text.back() == '!' || text.back() == '.' || text.back() == ',')) text.pop_back();
+  for (const char* ending : {":1", ": 1", " in all", " in total", " each", " per head", " a head", " per layer", " a layer"}) {
+    const std::size_t size = std::string(ending).size();
+    if (text.size() > size && text.substr(text.size() - size) == ending) text = trimmed(text.substr(0, text.size() - size));
+  }
+  return trimmed(text);
+}
 
 }  // namespace
 
@@ -245,7 +279,9 @@ std::string quantity_text(const Number& base, const LessonUnit& unit) {
   return text + (unit.name == "×" ? " ×" : " " + unit.name);
 }
 
-std::string value_text(const Value& value, const std::string& unit) {
+namespace {
+
+std::string text_in_unit(const Value& value, const std::string& unit) {
   if (value.kind == Value::Kind::text) return value.text;
   if (value.kind == Value::Kind::truth) return value.truth ? "yes" : "no";
   const Number& number = value.number;
@@ -265,21 +301,18 @@ std::string value_text(const Value& value, const std::string& unit) {
   return quantity_text(number, *known);
 }
 
-std::optional<Typed> parse_typed(const std::string& typed, const std::string& label, std::string& why) {
-  if (typed.size() > 200) {
-    why = "That is too long for a number.";
-    return std::nullopt;
-  }
-  std::string text = trimmed(plain_characters(typed));
-  for (const char* opening : {"~", "≈", "=", "about ", "approx. ", "approx ", "ca. "})
-    if (small_letters(text).rfind(opening, 0) == 0) text = trimmed(text.substr(std::string(opening).size()));
-  // "N = 33,000", "l = 2.7": a name in front says nothing.
-  if (const std::size_t equals = text.find('='); equals != std::string::npos)
-    if (text.find_first_of("0123456789") > equals) text = trimmed(text.substr(equals + 1));
-  if (text.empty()) {
-    why = "Write a number, with a unit if you like: 4.4 MB, 4,456,448, 2^22, 1/3, 33 %.";
-    return std::nullopt;
-  }
+}  // namespace
+
+std::string value_text(const Value& value, const std::string& unit) {
+  std::string text = text_in_unit(value, unit);
+  if (value.kind == Value::Kind::number && text[0] == '-') text.replace(0, 1, "−");  // as formulas around it have it
+  return text;
+}
+
+namespace {
+
+/// A number, which may be an expression, and at most one unit behind it.
+std::optional<Typed> parse_quantity(const std::string& text, const std::string& label, std::string& why) {
   const std::string small = small_letters(text);
   const bool minus = small[0] == '-' || small.rfind("minus ", 0) == 0;
   const std::string bare = trimmed(small[0] == '-' ? small.substr(1) : minus ? small.substr(6) : small);
@@ -288,22 +321,22 @@ std::optional<Typed> parse_typed(const std::string& typed, const std::string& la
   // The number ends with its last digit or parenthesis; what follows is the unit.
   const std::size_t last = text.find_last_of("0123456789)");
   if (last == std::string::npos) {
-    why = "“" + typed + "” holds no number.";
+    why = "“" + text + "” holds no number.";
     return std::nullopt;
   }
   std::string number = text.substr(0, last + 1), unit = trimmed(text.substr(last + 1));
-  if (!unit.empty() && unit.back() == '.') unit.pop_back();  // the end of a sentence
   Typed result;
   Number scale(1);
   for (const auto& [name, times] : {std::pair{"thousand", 1'000}, {"million", 1'000'000}, {"billion", 1'000'000'000}})
-    if (small_letters(unit).rfind(name, 0) == 0) {
+    if (starts_with_small(unit, name)) {
       scale = Number(times);
       unit = trimmed(unit.substr(std::string(name).size()));
     }
   for (const auto& [name, times] : {std::pair{"k", 1'000}, {"K", 1'000}, {"M", 1'000'000}, {"G", 1'000'000'000}})
-    if (unit == name) {  // "8.9M"
+    if (unit == name || unit.rfind(name + std::string(" "), 0) == 0) {  // "8.9M", "33 k tokens"
       scale = Number(times);
-      unit.clear();
+      unit = trimmed(unit.substr(1));
+      break;
     }
   const std::string before_of = small_letters(unit).substr(0, 3) == "of " ? "" : unit.substr(0, unit.find(" of "));
   unit = trimmed(before_of);  // "6 % of the SMs"
@@ -320,12 +353,43 @@ std::optional<Typed> parse_typed(const std::string& typed, const std::string& la
   }
   multiply_at_x(number);
   try {
-    result.written = evaluate_number(without_separators(number), no_names) * scale;
+    result.written = evaluate_number(without_separators(number), only_e) * scale;
   } catch (const Error&) {
-    why = "“" + typed + "” is not understood as a number. Write it like 4456448, 4.4 MB, 2^22, 1/3 or 33 %.";
+    why = "“" + text + "” is not understood as a number. Write it like 4456448, 4.4 MB, 2^22, 1/3 or 33 %.";
     return std::nullopt;
   }
   return result;
+}
+
+/// "1101 MB / 25.2 MB" and "524 kB + 4 kB": two quantities of one kind.
+std::optional<Typed> parse_two(const std::string& text) {
+  const std::size_t at = text.find_last_of("/+");
+  if (at == std::string::npos) return std::nullopt;
+  std::string ignored;
+  const std::string left = trimmed(text.substr(0, at)), right = trimmed(text.substr(at + 1));
+  if (left.empty() || right.empty()) return std::nullopt;
+  const auto a = parse_quantity(left, "", ignored), b = parse_quantity(right, "", ignored);
+  if (!a || !b || !a->unit || !b->unit || a->unit->dimension != b->unit->dimension) return std::nullopt;
+  const Number first = a->written * a->unit->scale, second = b->written * b->unit->scale;
+  if (text[at] == '+') return Typed{(first + second) / a->unit->scale, a->unit};
+  if (second.is_zero()) return std::nullopt;
+  return Typed{first / second, {}};
+}
+
+}  // namespace
+
+std::optional<Typed> parse_typed(const std::string& typed, const std::string& label, std::string& why) {
+  if (typed.size() > 200) {
+    why = "That is too long for a number.";
+    return std::nullopt;
+  }
+  const std::string text = without_words(trimmed(plain_characters(typed)));
+  if (text.empty()) {
+    why = "Write a number, with a unit if you like: 4.4 MB, 4,456,448, 2^22, 1/3, 33 %.";
+    return std::nullopt;
+  }
+  if (const auto quantity = parse_quantity(text, label, why)) return quantity;
+  return parse_two(text);
 }
 
 }  // namespace flashscope::viz

@@ -13,6 +13,12 @@ namespace {
 
 bool is_lesson_file(const std::string& name) { return name.size() > 3 && name.substr(name.size() - 3) == ".md"; }
 
+/// "3" and "03", as the files' names begin.
+bool is_number(const std::string& name, int number) {
+  const std::size_t digits = std::min(name.find_first_not_of('0'), name.size());
+  return !name.empty() && name.substr(digits) == (number == 0 ? "" : std::to_string(number));
+}
+
 const EmbeddedFile* embedded(const std::string& name) {
   for (const EmbeddedFile& file : embedded_lessons())
     if (file.name == name) return &file;
@@ -90,7 +96,7 @@ Lesson LessonLibrary::lesson(const std::string& name) const {
     names += (names.empty() ? "" : ", ") + file.substr(0, file.size() - 3);
     try {
       Lesson lesson = parse_lesson(text(file), file);
-      if (lesson.id == name || std::to_string(lesson.number) == name) return lesson;
+      if (lesson.id == name || is_number(name, lesson.number)) return lesson;
     } catch (const Error&) {  // another lesson's fault
     }
   }
