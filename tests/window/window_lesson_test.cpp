@@ -5,6 +5,8 @@
 #include "sim/error.h"
 #include "support.h"
 #include "viz/cli/lesson_engine.h"
+#include "viz/core/lesson_show.h"
+#include "viz/core/roofline.h"
 #include "viz/core/scene.h"
 #include "viz/core/state_token.h"
 #include "viz/io/json_numbers.h"
@@ -83,6 +85,36 @@ struct Desk {
     frame();
     io.MousePos = {-1, -1};
     frame();
+  }
+  /// The panel of a show that has no stage.
+  void draw_inspector(const LessonShow& show) {
+    using Panel = LessonShow::Panel;
+    const Rect area = {0, 0, width, height};
+    AppState app;
+    ImGui::NewFrame();
+    switch (show.panel) {
+      case Panel::softmax:
+        app.softmax = softmax_of(*book.open, show);
+        softmax_panel(ui, area, app, softmax_steps(app.softmax));
+        break;
+      case Panel::occupancy:
+        occupancy_panel(ui, area, load_machine("nvidia-h200"), occupancy_of(*book.open, show));
+        break;
+      case Panel::memory: {
+        const Settings settings = stage_settings(*book.open, show);
+        memory_panel(ui, area, memory_curve(settings, {load_machine(settings.gpu)}), settings);
+        break;
+      }
+      case Panel::roofline: {
+        const Settings settings = stage_settings(*book.open, show);
+        roofline_panel(ui, area, roofline_figure(settings, load_machine(settings.gpu), {}, {}));
+        break;
+      }
+      case Panel::stage:
+      case Panel::bytes: break;
+    }
+    ImGui::Render();
+    CHECK(ImGui::GetDrawData()->TotalVtxCount > 300);
   }
   /// Clicks down the panel, at x, until `done` holds.
   template <class Done>
@@ -194,6 +226,10 @@ TEST_CASE_FIXTURE(Desk, "every step and every show of every shipped lesson draws
     }
     for (const LessonShow& show : lesson.shows) {
       CAPTURE(show.line);
+      if (!show.has_stage()) {
+        draw_inspector(show);
+        continue;
+      }
       const Settings settings = stage_settings(*book.open, show);
       CHECK(clamp(settings) == settings);
       const AttentionProblem problem = stage_problem(settings, kMaxStageOps);
@@ -237,11 +273,12 @@ TEST_CASE("a lesson's show moves the stage and the clock, once, and again when a
   Session session({machine}, {});
   Settings settings;
   Playback playback;
+  SoftmaxChoice softmax;
   LearnState learn;
   learn = go_to_lesson(learn, &list->lessons[0]);
   const auto turn = [&] {
     session.request(settings);
-    return follow_lesson(learn, book, settings, playback, session.wait());
+    return follow_lesson(learn, book, settings, playback, softmax, session.wait());
   };
   CHECK(turn().show == nullptr);  // the first step has none: the stage stays as it was
   learn = go_to_step(learn, list->lessons[0], 1);

@@ -14,7 +14,7 @@ namespace flashscope::viz {
 namespace {
 
 /// What the stages draw of the problem, in words.
-std::string stage_caption(const Results& results, int level) {
+std::string stage_caption(const Results& results, int level, bool both = true) {
   const AttentionProblem &whole = results.settings.problem, &drawn = results.stage_problem;
   std::string text = "Stage: ";
   if (drawn.num_heads() < whole.num_heads())
@@ -26,7 +26,7 @@ std::string stage_caption(const Results& results, int level) {
   else
     text += drawn.seqlen_q == 1 ? "one row" : "all " + grouped(drawn.seqlen_q) + " rows";
   text += ". Tiles " + std::to_string(results.settings.tile.br) + " × " + std::to_string(results.settings.tile.bc) +
-          ", one clock for both.";
+          (both ? ", one clock for both." : ".");
   if (results.stage[0] && level < kWholeGpu)
     text += (level == 0 ? " SM 0" : " SM 0–1") +
             (" of " + grouped(static_cast<std::int64_t>(results.stage[0]->machine().num_sms.value))) +
@@ -141,11 +141,12 @@ class Workspace {
     m_frame.cancel = m_frame.cancel || request == Request::cancel;
     m_frame.measure = m_frame.measure || request == Request::measure;
   }
-  const Machine* machine() const {
+  const Machine* machine(const std::string& gpu) const {
     for (const Machine& m : m_session.machines())
-      if (m.name == m_results.settings.gpu) return &m;
+      if (m.name == gpu) return &m;
     return nullptr;
   }
+  const Machine* machine() const { return machine(m_results.settings.gpu); }
 
   void explore(const Rect& body) {
     AppState& state = m_frame.state;
@@ -153,10 +154,8 @@ class Workspace {
     if (!layout.controls.empty()) controls_panel(m_ui, layout.controls, state, m_session.machines());
 
     if (layout.caption.h > 0)
-      draw_text(
-          m_ui, ImGui::GetBackgroundDrawList(), m_ui.fonts.small, layout.caption.x, layout.caption.y + m_ui.px(4),
-          layout.caption.w, m_ui.colors->text_dim,
-          layout.one_stage ? "S: the other algorithm. 1: both stages." : stage_caption(m_results, state.stage_level));
+      caption(layout.caption,
+              layout.one_stage ? "S: the other algorithm. 1: both stages." : stage_caption(m_results, state.stage_level));
     const std::vector<Tensor> order = tensors_of_both(m_results);
     if (state.tall_timeline) {
     } else if (layout.one_stage) {
@@ -165,7 +164,7 @@ class Workspace {
       stage(layout.stages[0], 0, order);
       stage(layout.stages[1], 1, order);
     }
-    if (!layout.inspector.empty()) inspector(layout.inspector);
+    if (!layout.inspector.empty()) inspector(state.inspector, layout.inspector);
 
     // The stage may be the whole of a recorded problem: its measured time then stands on the same axis.
     std::array<std::optional<double>, 2> recorded;
@@ -177,12 +176,33 @@ class Workspace {
     press(timeline_panel(m_ui, layout.timeline, state, m_results, recorded));
   }
 
-  /// A lesson on the left, the stage of its step on the right, one clock below.
+  void caption(const Rect& area, const std::string& text) {
+    draw_text(m_ui, ImGui::GetBackgroundDrawList(), m_ui.fonts.small, area.x, area.y + m_ui.px(4), area.w,
+              m_ui.colors->text_dim, text);
+  }
+
+  /// The inspector that a step of a lesson has in place of the stage.
+  void show_inspector(const LessonShow& show, const Rect& area) {
+    using Panel = LessonShow::Panel;
+    if (show.panel == Panel::softmax) return inspector(Inspector::softmax, area);
+    if (show.panel == Panel::roofline) return inspector(Inspector::roofline, area);
+    if (show.panel == Panel::memory) return inspector(Inspector::memory, area);
+    try {
+      const std::vector<OccupancyRow> rows = occupancy_of(*m_book->open, show);
+      if (const Machine* gpu = machine(m_book->open->runs.at(show.runs[0]).settings->gpu))
+        occupancy_panel(m_ui, area, *gpu, rows);
+    } catch (const std::exception& error) {
+      inspector_message(m_ui, area, "Occupancy", error.what());
+    }
+  }
+
+  /// A lesson on the left, what its step shows on the right, one clock below.
   void learn(const Rect& body) {
     if (!m_book) return;
     AppState& state = m_frame.state;
     if (const Lesson* lesson = m_book->find(state.learn.lesson)) state.learn = made_whole(state.learn, *lesson);
-    const FollowedShow followed = follow_lesson(state.learn, *m_book, state.settings, state.playback, m_results);
+    const FollowedShow followed =
+        follow_lesson(state.learn, *m_book, state.settings, state.playback, state.softmax, m_results);
     const auto whole = [](float length) { return std::floor(length); };
     const float gap = std::max(1.0f, whole(m_ui.px(6)));
     if (!followed.show) {  // text alone has a comfortable width, in the middle
@@ -192,10 +212,13 @@ class Workspace {
     const float text_w = whole(std::min(body.w * 0.42f, m_ui.px(520)));
     lesson_panel(m_ui, {body.x, body.y, text_w, body.h}, state.learn, *m_book, followed.fault);
     const float x = body.x + text_w + gap, w = body.right() - x;
+    if (!followed.show->has_stage()) return show_inspector(*followed.show, {x, body.y, w, body.h});
     const std::size_t sides = followed.show->runs.size();
     const float bottom_h = whole(std::min(m_ui.px(sides == 1 ? 92 : 112), body.h * 0.25f));
-    const Rect above = {x, body.y, w, body.h - bottom_h - gap};
-    const float table_w = followed.show->panel == "bytes" ? whole(m_ui.px(300)) + gap : 0;
+    const float caption_h = whole(m_ui.px(20));
+    caption({x + m_ui.px(4), body.y, w - m_ui.px(8), caption_h}, stage_caption(m_results, state.stage_level, sides == 2));
+    const Rect above = {x, body.y + caption_h, w, body.h - caption_h - bottom_h - gap};
+    const float table_w = followed.show->panel == LessonShow::Panel::bytes ? whole(m_ui.px(300)) + gap : 0;
     // Beside the table there may be room for one stage only: that of the run which the show names last.
     const bool one = sides == 1 || (w - table_w - gap) / 2 < m_ui.px(280);
     const float stage_w = one ? w - table_w : whole((w - table_w - gap) / 2);
@@ -246,12 +269,12 @@ class Workspace {
   }
 
   /// Numbers come from the settings that the results are of, which lag behind while a slider moves.
-  void inspector(const Rect& area) {
+  void inspector(Inspector which, const Rect& area) {
     AppState& state = m_frame.state;
     const Settings& settings = m_results.settings;
-    const auto& entry = entry_of(inspectors(), state.inspector);
+    const auto& entry = entry_of(inspectors(), which);
     try {
-      switch (state.inspector) {
+      switch (which) {
         case Inspector::numbers: return answer(comparison_panel(m_ui, area, m_results, comparisons()));
         case Inspector::bytes: {
           const ByteTable table = byte_table(settings, m_results.whole);
@@ -268,11 +291,14 @@ class Workspace {
         case Inspector::softmax: return softmax_panel(m_ui, area, state, softmax_steps(state.softmax));
         case Inspector::occupancy: {
           if (!machine()) break;
-          std::array<std::vector<OccupancyRow>, 2> tables;
-          for (std::size_t side = 0; side < 2; ++side)
-            tables[side] =
-                occupancy_table(*make_schedule(settings.algorithms[side], settings.problem, settings.tile), *machine());
-          return occupancy_panel(m_ui, area, *machine(), tables, settings);
+          std::vector<OccupancyRow> rows;
+          for (std::size_t side = 0; side < 2; ++side) {
+            if (side == 1 && settings.algorithms[0] == settings.algorithms[1]) break;
+            for (OccupancyRow& row :
+                 occupancy_table(*make_schedule(settings.algorithms[side], settings.problem, settings.tile), *machine()))
+              rows.push_back(std::move(row));
+          }
+          return occupancy_panel(m_ui, area, *machine(), rows);
         }
         case Inspector::source: return source(area);
         case Inspector::memory: return memory_panel(m_ui, area, memory_curve(settings, m_session.machines()), settings);

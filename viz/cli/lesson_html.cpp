@@ -5,7 +5,10 @@
 
 #include "sim/error.h"
 #include "viz/cli/format.h"
+#include "viz/cli/html_text.h"
+#include "viz/cli/lesson_html_inspector.h"
 #include "viz/core/lesson_page.h"
+#include "viz/core/lesson_show.h"
 #include "viz/core/scene.h"
 #include "viz/core/session.h"
 #include "viz/core/text.h"
@@ -19,19 +22,7 @@ namespace {
 using namespace viz;
 using Cell = viz::TileState;  // sim's TileState is the online softmax of a tile
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
+std::string escaped(const std::string& text) { return html_escaped(text); }
 
 std::string hex(Color color) {
   return formatted("#{:02x}{:02x}{:02x}", color & 0xFF, color >> 8 & 0xFF, color >> 16 & 0xFF);
@@ -51,6 +42,8 @@ std::string colors(const Palette& c) {
   set("--line", c.line);
   set("--grip", c.grip);
   set("--good", c.good);
+  set("--left", c.left);
+  set("--right", c.right);
   for (int t = 0; t < kNumTensors; ++t) set(variable(static_cast<Tensor>(t)), c.tensors[static_cast<std::size_t>(t)]);
   for (int r = 0; r < kNumReasons; ++r) set(variable(static_cast<Reason>(r)), c.reasons[static_cast<std::size_t>(r)]);
   return css;
@@ -250,6 +243,7 @@ std::string stage_svg(const StageTrace& trace, const Scene& scene, int cta_wante
 }
 
 std::string show_html(const OpenLesson& open, const LessonShow& show, const std::string& point) {
+  if (!show.has_stage()) return inspector_html(open, show);
   const Settings settings = stage_settings(open, show);
   const Machine machine = load_machine(settings.gpu);
   const AttentionProblem problem = stage_problem(settings, kMaxStageOps);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "sim/error.h"
+#include "viz/core/lesson_show.h"
 #include "viz/core/lesson_terms.h"
 #include "viz/core/scene.h"
 #include "viz/core/session.h"
@@ -131,8 +132,19 @@ class Checker {
 
   void stage(const LessonShow& show) {
     if (!show.point.empty() && !find_term(show.point)) fault(show.line, "point: '" + show.point + "' is no known term");
+    using Panel = LessonShow::Panel;
     try {
+      if (show.panel == Panel::softmax) {
+        if (softmax_steps(softmax_of(m_open, show)).naive_exp.empty()) fault(show.line, "the panel has no key");
+        return;
+      }
+      if (show.panel == Panel::occupancy) {
+        for (const OccupancyRow& row : occupancy_of(m_open, show))
+          if (row.ctas_per_sm == 0) fault(show.line, "runs: no CTA of " + row.kernel + " fits on an SM");
+        return;
+      }
       const Settings settings = stage_settings(m_open, show);
+      if (!show.has_stage()) return;
       const std::size_t last = show.runs.size() - 1;
       for (std::size_t n = 0; n < show.runs.size(); ++n) {
         const StageTrace& trace = traced(settings, settings.algorithms[n]);

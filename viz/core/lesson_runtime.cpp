@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "sim/error.h"
 #include "viz/io/json_numbers.h"
@@ -105,6 +106,8 @@ class Opener {
         }
         for (std::size_t at : shuffled(options.size(), m_open.lesson.id + "/" + ask.id))
           question.options.push_back(options[at]);
+        if (std::set<std::string>(options.begin(), options.end()).size() != options.size())
+          fault(ask.line, "two options read the same");
         break;
       }
       case LessonAsk::Kind::order: fill_order(question, ask); break;
@@ -128,13 +131,15 @@ class Opener {
               "items: '" + items[n].second + "' and '" + items[n - 1].second + "' are equal, so no order is right");
       question.right_items.push_back(items[n].second);
     }
+    question.items = question.right_items;
+    const std::set<std::string> different(question.items.begin(), question.items.end());
+    if (different.size() != question.items.size())
+      return fault(ask.line, "items: two of them read the same, so no order can be told from another");
     // Shuffled until it is not the right order already.
-    std::string seed = m_open.lesson.id + "/" + ask.id;
-    do {
+    for (std::string seed = m_open.lesson.id + "/" + ask.id; question.items == question.right_items; seed += "+") {
       question.items.clear();
       for (std::size_t at : shuffled(items.size(), seed)) question.items.push_back(items[at].second);
-      seed += "+";
-    } while (question.items == question.right_items);
+    }
   }
 
   /// An option or a label is plain text in which values may stand.
@@ -147,11 +152,6 @@ class Opener {
   OpenLesson& m_open;
   Documents m_documents;
 };
-
-std::string name_of_operation(const TileOp& op) {
-  const std::string name = name_of(op.op);
-  return op.op == Op::load || op.op == Op::store ? name + " " + name_of(op.tensor) : name;
-}
 
 }  // namespace
 
@@ -194,63 +194,6 @@ OpenLesson open_lesson(Lesson lesson, const LessonLibrary& library, const Lesson
   opener.texts();
   opener.questions();
   return open;
-}
-
-Settings stage_settings(const OpenLesson& open, const LessonShow& show) {
-  std::optional<Settings> settings;
-  for (std::size_t n = 0; n < show.runs.size(); ++n) {
-    const auto run = open.runs.find(show.runs[n]);
-    if (run == open.runs.end())
-      throw Error(ErrorKind::input,
-                  place(open.lesson, show.line) + "runs: '" + show.runs[n] + "' is not a run of this lesson");
-    if (!run->second.settings)
-      throw Error(ErrorKind::input, place(open.lesson, show.line) + "runs: '" + show.runs[n] +
-                                        "' attends to tensors of a file; the stage shows predicted runs");
-    const Settings& of_run = *run->second.settings;
-    if (!settings) {
-      settings = of_run;
-    } else {
-      Settings same = *settings;
-      same.algorithms = of_run.algorithms;
-      same.tile = of_run.tile;
-      if (same != of_run)
-        throw Error(ErrorKind::input, place(open.lesson, show.line) + "runs: '" + show.runs[0] + "' and '" +
-                                          show.runs[1] +
-                                          "' differ in more than algorithm and tile; one clock cannot show both");
-      settings->tile = of_run.tile;
-      settings->algorithms[1] = of_run.algorithms[0];
-    }
-  }
-  return *settings;
-}
-
-Picoseconds moment_of(const Lesson& lesson, const LessonShow& show, const StageTrace& trace) {
-  if (show.at_end) return trace.duration();
-  if (show.operation.empty()) return 0;
-  const std::vector<KernelLaunch>& kernels = trace.schedule().kernels();
-  int kernel = -1;
-  std::string names;
-  for (std::size_t k = 0; k < kernels.size(); ++k) {
-    if (kernels[k].name == show.kernel) kernel = static_cast<int>(k);
-    names += (names.empty() ? "" : ", ") + std::string(kernels[k].name);
-  }
-  if (kernel < 0 && !show.kernel.empty())
-    throw Error(ErrorKind::input, place(lesson, show.line) + "kernel: '" + show.kernel + "' is not one of " + names);
-  std::vector<std::string> there;
-  for (const OpSpan& span : trace.spans()) {
-    if ((kernel >= 0 && span.kernel != kernel) || span.cta != show.cta || span.reason == Reason::launch) continue;
-    const std::string name = name_of_operation(span.op);
-    if (std::find(there.begin(), there.end(), name) == there.end()) there.push_back(name);
-    if (name != show.operation || (show.i >= 0 && span.op.i != show.i) || (show.j >= 0 && span.op.j != show.j))
-      continue;
-    return span.begin + static_cast<Picoseconds>(static_cast<double>(span.end - span.begin) * show.moment);
-  }
-  std::string list;
-  for (const std::string& name : there) list += (list.empty() ? "" : ", ") + name;
-  throw Error(ErrorKind::input, place(lesson, show.line) + "no operation '" + show.operation +
-                                    "' with these tile indices in CTA " + std::to_string(show.cta) +
-                                    (show.kernel.empty() ? "" : " of " + show.kernel) + "; it has " +
-                                    (list.empty() ? "none (is it on the stage?)" : list));
 }
 
 Json graded_report(const OpenLesson& open, const Json& answers, const std::string& file) {

@@ -47,13 +47,6 @@ struct OpenLesson {
 OpenLesson open_lesson(Lesson lesson, const LessonLibrary& library, const LessonEngine& engine,
                        const StillWanted& progress = {});
 
-/// Settings of the stage for a show; throws Error(input) when its runs do not exist or do not share a problem.
-Settings stage_settings(const OpenLesson& lesson, const LessonShow& show);
-
-/// When the stage reaches what the show names, in `trace` (that of its last run); throws Error(input) with file, line
-/// and what there is instead.
-Picoseconds moment_of(const Lesson& lesson, const LessonShow& show, const StageTrace& trace);
-
 /// One answer to each question, graded. `answers`: by question id a text, a number, or a list of texts.
 /// {"lesson", "title", "asks": [{"id", "kind", "question", "answer", "verdict", "expected", "note", "reason",
 /// "score"}],

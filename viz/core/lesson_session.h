@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "viz/core/lesson_show.h"
 #include "viz/core/lesson_state.h"
 #include "viz/core/playback.h"
 #include "viz/core/session.h"
@@ -58,13 +59,13 @@ class LessonSession {
   Worker m_worker;  // last: it begins at once
 };
 
-/// The state after the lesson had its say: when its step wants another stage than the last one, the settings are the
-/// show's, and once `results` are those, the clock stands where the show says.
+/// The state after the lesson had its say: when its step wants another picture than the last one, the settings (or the
+/// scores) are the show's, and once `results` are those, the clock stands where the show says.
 struct FollowedShow {
   const LessonShow* show = nullptr;  // of the step, or of the last step before it that has one
   std::string fault;                 // why it cannot be shown
 };
 FollowedShow follow_lesson(LearnState& learn, const LessonBook& book, Settings& settings, Playback& playback,
-                           const Results& results);
+                           SoftmaxChoice& softmax, const Results& results);
 
 }  // namespace flashscope::viz

@@ -54,9 +54,10 @@ struct LessonClaim {
   int line = 0;
 };
 
-/// ```show: what the stage shows while the step is read.
+/// ```show: what stands beside the text while the step is read: the stage at one moment, or an inspector in its place.
 struct LessonShow {
-  std::vector<std::string> runs;  // one or two names of runs
+  enum class Panel : std::uint8_t { stage, bytes, roofline, occupancy, memory, softmax };
+  std::vector<std::string> runs;  // one or two names of runs; occupancy: up to four
   std::string kernel;             // "" : the first
   int cta = 0;
   int i = -1, j = -1;     // tile indices; -1: any
@@ -64,9 +65,10 @@ struct LessonShow {
   double moment = 0.5;    // share of the operation that has passed
   bool at_end = false;    // after everything
   std::string point;      // a term's name: what to look at
-  std::string panel;      // "stage" or "bytes"
+  Panel panel = Panel::stage;     // bytes: a stage and, beside it, predicted against recorded
   std::size_t step = 0;
   int line = 0;
+  bool has_stage() const { return panel == Panel::stage || panel == Panel::bytes; }
 };
 
 /// ```ask. Texts are Markdown with values.

@@ -273,7 +273,6 @@ class Parser {
     LessonShow show;
     show.line = at;
     show.runs = toml_strings(table, "runs");
-    if (show.runs.empty() || show.runs.size() > 2) fail(at, "runs: a stage shows one run or two");
     show.kernel = toml_string(table, "kernel", "");
     if (table.has("cta")) show.cta = toml_integer(table, "cta", 0, INT32_MAX);
     if (table.has("i")) show.i = toml_integer(table, "i", 0, INT32_MAX);
@@ -289,9 +288,10 @@ class Parser {
     else if (moment != "middle")
       fail(at, "moment: '" + moment + "' is not one of begin, middle, end (of the operation), done (of the run)");
     show.point = toml_string(table, "point", "");
-    show.panel = toml_string(table, "panel", "stage");
-    if (show.panel != "stage" && show.panel != "bytes")
-      fail(at, "panel: '" + show.panel + "' is not one of stage, bytes");
+    panel(show, toml_string(table, "panel", "stage"), at);
+    for (const char* key : {"kernel", "cta", "i", "operation", "moment", "point"})
+      if (!show.has_stage() && table.has(key))
+        fail(at, std::string(key) + ": says where on a stage to look, and this panel has none");
     LessonBlock block;
     block.kind = LessonBlock::Kind::show;
     block.line = at;
@@ -299,6 +299,27 @@ class Parser {
     add(std::move(block));
     show.step = m_lesson.steps.size() - 1;
     m_lesson.shows.push_back(std::move(show));
+  }
+
+  void panel(LessonShow& show, const std::string& name, int at) {
+    using Panel = LessonShow::Panel;
+    static const std::pair<const char*, Panel> panels[] = {
+        {"stage", Panel::stage},         {"bytes", Panel::bytes},   {"roofline", Panel::roofline},
+        {"occupancy", Panel::occupancy}, {"memory", Panel::memory}, {"softmax", Panel::softmax}};
+    std::string names;
+    bool known = false;
+    for (const auto& [other, which] : panels) {
+      if (name == other) {
+        show.panel = which;
+        known = true;
+      }
+      names += (names.empty() ? "" : ", ") + std::string(other);
+    }
+    if (!known) fail(at, "panel: '" + name + "' is not one of " + names);
+    const std::size_t most = show.panel == Panel::occupancy ? 4 : show.panel == Panel::softmax ? 1 : 2;
+    if (show.runs.empty() || show.runs.size() > most)
+      fail(at, "runs: the panel '" + name + "' shows " +
+                   (most == 1 ? "one run" : most == 2 ? "one run or two" : "one run to four"));
   }
 
   LessonText text_of(const TomlTable& table, const char* key) {

@@ -415,9 +415,13 @@ void lesson_step(const Look& look, LearnState& state, const LessonBook& book, co
   ImGui::SameLine();
   if (state.step < last) {
     if (ImGui::Button("Next", {ui.px(84), 0})) state = go_to_step(state, lesson, state.step + 1);
-  } else if (ImGui::Button("All lessons", {ui.px(84), 0})) {
-    state = go_to_lesson(state, nullptr);
+    return;
   }
+  // After the last step the course goes on; its last lesson leads back to the list.
+  const auto& lessons = book.list->lessons;
+  const auto here = std::find_if(lessons.begin(), lessons.end(), [&](const Lesson& l) { return l.id == lesson.id; });
+  const Lesson* next = here == lessons.end() || here + 1 == lessons.end() ? nullptr : &*(here + 1);
+  if (ImGui::Button(next ? "Next lesson" : "All lessons", {ui.px(84), 0})) state = go_to_lesson(state, next);
 }
 
 }  // namespace

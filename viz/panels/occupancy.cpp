@@ -53,18 +53,14 @@ float kernel(const Ui& ui, ImDrawList* list, const Rect& inner, float y, const O
 
 }  // namespace
 
-void occupancy_panel(const Ui& ui, const Rect& area, const Machine& machine,
-                     const std::array<std::vector<OccupancyRow>, 2>& tables, const Settings& settings) {
+void occupancy_panel(const Ui& ui, const Rect& area, const Machine& machine, const std::vector<OccupancyRow>& rows) {
   ImDrawList* list = begin_scrolling_panel(ui, "occupancy", area);
   const Rect inner = {area.x + ui.px(12), area.y, area.w - ui.px(34), area.h};
   float y = ImGui::GetCursorScreenPos().y;
   draw_text(ui, list, ui.fonts.small, inner.x, y, inner.w, ui.colors->text_dim,
             "What the CTAs on one SM of " + machine.title + " take of it; bold: the limit that binds");
   y += ui.px(24);
-  for (std::size_t side = 0; side < 2; ++side) {
-    if (side == 1 && settings.algorithms[0] == settings.algorithms[1]) break;
-    for (const OccupancyRow& row : tables[side]) y = kernel(ui, list, inner, y, row);
-  }
+  for (const OccupancyRow& row : rows) y = kernel(ui, list, inner, y, row);
   ImGui::SetCursorScreenPos({inner.x, y});
   ImGui::Dummy({1, 1});
   end_panel();

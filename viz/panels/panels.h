@@ -46,8 +46,7 @@ void roofline_panel(const Ui& ui, const Rect& area, const Figure& figure);
 /// `figure`: of the sweep as far as it is computed.
 Request sweep_panel(const Ui& ui, const Rect& area, AppState& state, const Figure& figure, double progress);
 void softmax_panel(const Ui& ui, const Rect& area, AppState& state, const SoftmaxSteps& steps);
-void occupancy_panel(const Ui& ui, const Rect& area, const Machine& machine,
-                     const std::array<std::vector<OccupancyRow>, 2>& tables, const Settings& settings);
+void occupancy_panel(const Ui& ui, const Rect& area, const Machine& machine, const std::vector<OccupancyRow>& rows);
 /// `doing`: the operation in words.
 void source_panel(const Ui& ui, const Rect& area, const SourceFile& file, const SourcePlace& place,
                   const std::string& doing);

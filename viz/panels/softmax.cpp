@@ -77,7 +77,7 @@ void score_cells(const Ui& ui, ImDrawList* list, const Rect& area, SoftmaxChoice
       if (ImGui::IsItemClicked(ImGuiMouseButton_Right))
         choice.scores[key] = masked ? 0 : -std::numeric_limits<double>::infinity();
       if (ImGui::IsItemHovered())
-        ImGui::SetTooltip("score of key %d: drag, or double-click and type; right click masks it", k + 1);
+        ImGui::SetTooltip("score of key %d: drag, or double-click and type; right click masks it", k);
       draw_text(ui, list, ui.fonts.small, x, base + ui.px(26), w, c.text_dim, "v = " + value_text(steps.values[key]),
                 Align::center);
     }
@@ -134,7 +134,7 @@ void table(const Ui& ui, ImDrawList* list, const Rect& area, const SoftmaxChoice
     const bool done = static_cast<int>(n) < choice.tiles, last = static_cast<int>(n) + 1 == choice.tiles;
     if (last) fill(list, {area.x - ui.px(4), y, area.w + ui.px(4), row_h}, c.grip, ui.px(2));
     const std::string cells[] = {
-        std::to_string(s.first + 1) + (s.last - s.first > 1 ? "–" + std::to_string(s.last) : ""), value_text(s.m),
+        std::to_string(s.first) + (s.last - s.first > 1 ? "–" + std::to_string(s.last - 1) : ""), value_text(s.m),
         value_text(s.rescale), value_text(s.l), value_text(s.acc)};
     for (int k = 0; k < 5; ++k)
       if (done || k == 0)

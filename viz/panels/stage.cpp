@@ -160,7 +160,7 @@ class StageDrawing {
       const bool running = m_scene.kernel == static_cast<int>(k);
       const bool over = m_scene.t >= m_trace.prediction().kernels[k].end;
       const std::string name = launches.size() > 1 ? word + std::to_string(k + 1) + " " + names[k]
-                                                   : "one kernel, " + grouped(launches[k].ctas()) + " CTAs";
+                                                   : "one kernel, " + grouped(launches[k].ctas()) + (launches[k].ctas() == 1 ? " CTA" : " CTAs");
       const float w = text(m_ui.fonts.small, x, y, right - x, running ? m_c.text : m_c.text_dim, name);
       if (running) fill(m_list, {x, y + px(16), w, px(2)}, m_c.accent);
       if (over && !running) fill(m_list, {x, y + px(16), w, px(1)}, m_c.line);
@@ -329,10 +329,14 @@ class StageDrawing {
     const float center = hbm.x + hbm.w / 2;
     pipe(center, hbm.bottom(), l2.y, m_scene.hbm.gb_per_s, m_scene.hbm.used_share, m_c.of(Reason::hbm));
     pipe(center, l2.bottom(), sms.y, m_scene.l2.gb_per_s, m_scene.l2.used_share, m_c.of(Reason::l2));
+    const float x = center + px(35);
+    // In a narrow stage with large type the way of the last SM's tiles begins where the text would end.
+    const bool crossed = m_level < kWholeGpu && !m_scene.sms.empty();
+    const float w = crossed ? std::min(px(112), port_x(sms, m_scene.sms.back().sm) - px(14) - x) : px(112);
     const auto use = [&](const LinkView& link) {
-      return percent_text(link.used_share) + " of " + bandwidth_text(link.gb_per_s);
+      const std::string share = percent_text(link.used_share), whole = share + " of " + bandwidth_text(link.gb_per_s);
+      return text_width(m_ui.fonts.small, whole) <= w ? whole : share;
     };
-    const float x = center + px(35), w = px(112);
     text(m_ui.fonts.small, x, hbm.bottom() + px(7), w, m_c.text, use(m_scene.hbm));
     text(m_ui.fonts.small, x, l2.bottom() + px(7), w, m_c.text, use(m_scene.l2));
     const Machine& machine = m_trace.machine();
@@ -440,13 +444,14 @@ class StageDrawing {
     }
     const CtaView& cta = sm.ctas.front();
     text(m_ui.fonts.small, x + label + px(6), y + px(2), w - label - px(6), m_c.text_dim, name(cta), Align::right);
-    one_cta(x, y + px(20), w, cta);
-    others({x, box.bottom() - px(20), w, px(16)}, sm);
+    const float below = one_cta(x, y + px(20), w, cta);
+    if (below <= box.bottom() - px(18)) others({x, box.bottom() - px(20), w, px(16)}, sm);
   }
 
-  void one_cta(float x, float y, float w, const CtaView& cta) {
+  /// Returns the y below it.
+  float one_cta(float x, float y, float w, const CtaView& cta) {
     operation(x, y, w, cta);
-    registers(x, held_tiles(x, y + px(23), w, cta), w, cta);
+    return registers(x, held_tiles(x, y + px(23), w, cta), w, cta);
   }
 
   void operation(float x, float y, float w, const CtaView& cta) {
@@ -491,10 +496,10 @@ class StageDrawing {
          tile.name, Align::center);
   }
 
-  void registers(float x, float y, float w, const CtaView& cta) {
+  float registers(float x, float y, float w, const CtaView& cta) {
     if (!cta.has_acc && !cta.has_rows &&
         std::none_of(cta.tiles.begin(), cta.tiles.end(), [](const HeldTile& t) { return t.in_registers; }))
-      return;
+      return y;
     text(m_ui.fonts.small, x, y, w, m_c.text_dim, "regs");
     float at = x + px(44);
     for (const HeldTile& tile : cta.tiles) {
@@ -527,7 +532,9 @@ class StageDrawing {
       const double share = updating ? cta.rows_progress : cta.rows_updates > 0 ? 1 : 0;
       gauge({at, y, x + w - at, bar}, share, m_c.of(Tensor::LSE),
             "m, l  update " + std::to_string(cta.rows_updates + updating));
+      y += step;
     }
+    return y;
   }
 
   void gauge(const Rect& r, double share, Color color, const std::string& label) {
@@ -569,9 +576,13 @@ class StageDrawing {
     const double share = all == 0 ? 0 : static_cast<double>(now) / static_cast<double>(all);
     text(m_ui.fonts.small, r.x, r.y, r.w, m_c.text_dim, name);
     const double total = static_cast<double>(all);
-    const std::string whole = all == 0 ? "0 MB" : counter_digits(total, total) + counter_unit(total);
-    const std::string value = m_scene.finished ? whole + (checked ? " = formula ✓" : "")
-                                               : counter_digits(static_cast<double>(now), total) + " of " + whole;
+    const std::string unit = all == 0 ? " MB" : counter_unit(total);
+    const std::string whole = all == 0 ? "0 MB" : counter_digits(total, total) + unit;
+    const std::string so_far = counter_digits(static_cast<double>(now), total);
+    std::string value = m_scene.finished ? whole + (checked ? " = formula ✓" : "") : so_far + " of " + whole;
+    // Beside its name, in large type, there is room for less: the bar below says what share it is.
+    if (text_width(m_ui.fonts.small, name) + px(8) + text_width(m_ui.fonts.small, value) > r.w)
+      value = m_scene.finished ? whole + (checked ? " ✓" : "") : so_far + unit;
     text(m_ui.fonts.small, r.x, r.y, r.w, checked ? m_c.good : m_c.text, value, Align::right);
     const Rect bar = {r.x, r.y + px(16), r.w, px(2)};
     fill(m_list, bar, m_c.grip);

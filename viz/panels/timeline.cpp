@@ -145,7 +145,7 @@ double mark_distance(double length, int marks) {
   return distance * 10;
 }
 
-/// From the right, as far as there is room; returns where it begins.
+/// At the right, as much as there is room for: what says least goes first. Returns where it begins.
 float legend(const Ui& ui, ImDrawList* list, float left, float right, float y, const Results& results) {
   std::array<bool, kNumReasons> present = {};
   for (const auto& stage : results.stage)
@@ -153,6 +153,16 @@ float legend(const Ui& ui, ImDrawList* list, float left, float right, float y, c
       for (const KernelPrediction& kernel : stage->prediction().kernels)
         for (int r = 0; r < kNumReasons; ++r)
           present[static_cast<std::size_t>(r)] |= kernel.reasons[static_cast<std::size_t>(r)] > 0;
+  const auto width_of = [&](Reason reason) { return text_width(ui.fonts.small, name_of(reason)) + ui.px(26); };
+  float needed = 0;
+  for (int r = 0; r < kNumReasons; ++r)
+    if (present[static_cast<std::size_t>(r)]) needed += width_of(static_cast<Reason>(r));
+  for (Reason least : {Reason::idle, Reason::launch, Reason::barrier, Reason::l2, Reason::hbm, Reason::smem}) {
+    bool& there = present[static_cast<std::size_t>(least)];
+    if (needed <= right - left || !there) continue;
+    needed -= width_of(least);
+    there = false;
+  }
   float x = right;
   for (int r = kNumReasons - 1; r >= 0; --r) {
     if (!present[static_cast<std::size_t>(r)]) continue;

@@ -1,0 +1,132 @@
+#include "viz/core/lesson_show.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "sim/error.h"
+#include "sim/schedule/algorithms.h"
+#include "viz/io/json_numbers.h"
+#include "viz/io/machine_io.h"
+
+namespace flashscope::viz {
+namespace {
+
+[[noreturn]] void fail(const Lesson& lesson, const LessonShow& show, const std::string& text) {
+  throw Error(ErrorKind::input, lesson.file + ":" + std::to_string(show.line) + ": " + text);
+}
+
+const RunFacts& run_of(const OpenLesson& open, const LessonShow& show, const std::string& name) {
+  const auto run = open.runs.find(name);
+  if (run != open.runs.end()) return run->second;
+  const bool named = std::any_of(open.lesson.runs.begin(), open.lesson.runs.end(),
+                                 [&](const LessonRun& other) { return other.name == name; });
+  fail(open.lesson, show,
+       "runs: '" + name + (named ? "' could not be predicted; its own line says why" : "' is not a run of this lesson"));
+}
+
+const Settings& settings_of(const OpenLesson& open, const LessonShow& show, const std::string& name) {
+  const RunFacts& run = run_of(open, show, name);
+  if (!run.settings)
+    fail(open.lesson, show, "runs: '" + name + "' attends to tensors of a file; this panel shows predicted runs");
+  return *run.settings;
+}
+
+std::string name_of_operation(const TileOp& op) {
+  const std::string name = name_of(op.op);
+  return op.op == Op::load || op.op == Op::store ? name + " " + name_of(op.tensor) : name;
+}
+
+}  // namespace
+
+Settings stage_settings(const OpenLesson& open, const LessonShow& show) {
+  std::optional<Settings> settings;
+  for (const std::string& name : show.runs) {
+    const Settings& of_run = settings_of(open, show, name);
+    if (!settings) {
+      settings = of_run;
+      continue;
+    }
+    Settings same = *settings;
+    same.algorithms = of_run.algorithms;
+    same.tile = of_run.tile;
+    if (same != of_run)
+      fail(open.lesson, show, "runs: '" + show.runs[0] + "' and '" + name +
+                                  "' differ in more than algorithm and tile; one clock cannot show both");
+    settings->tile = of_run.tile;
+    settings->algorithms[1] = of_run.algorithms[0];
+  }
+  return *settings;
+}
+
+Picoseconds moment_of(const Lesson& lesson, const LessonShow& show, const StageTrace& trace) {
+  if (show.at_end) return trace.duration();
+  if (show.operation.empty()) return 0;
+  const std::vector<KernelLaunch>& kernels = trace.schedule().kernels();
+  int kernel = -1;
+  std::string names;
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    if (kernels[k].name == show.kernel) kernel = static_cast<int>(k);
+    names += (names.empty() ? "" : ", ") + std::string(kernels[k].name);
+  }
+  if (kernel < 0 && !show.kernel.empty())
+    fail(lesson, show, "kernel: '" + show.kernel + "' is not one of " + names);
+  std::vector<std::string> there;
+  for (const OpSpan& span : trace.spans()) {
+    if ((kernel >= 0 && span.kernel != kernel) || span.cta != show.cta || span.reason == Reason::launch) continue;
+    const std::string name = name_of_operation(span.op);
+    if (std::find(there.begin(), there.end(), name) == there.end()) there.push_back(name);
+    if (name != show.operation || (show.i >= 0 && span.op.i != show.i) || (show.j >= 0 && span.op.j != show.j))
+      continue;
+    return span.begin + static_cast<Picoseconds>(static_cast<double>(span.end - span.begin) * show.moment);
+  }
+  std::string list;
+  for (const std::string& name : there) list += (list.empty() ? "" : ", ") + name;
+  fail(lesson, show, "no operation '" + show.operation + "' with these tile indices in CTA " +
+                         std::to_string(show.cta) + (show.kernel.empty() ? "" : " of " + show.kernel) + "; it has " +
+                         (list.empty() ? "none (is it on the stage?)" : list));
+}
+
+std::vector<OccupancyRow> occupancy_of(const OpenLesson& open, const LessonShow& show) {
+  std::vector<OccupancyRow> rows;
+  for (const std::string& name : show.runs) {
+    const Settings& settings = settings_of(open, show, name);
+    const auto schedule = make_schedule(settings.algorithms[0], settings.problem, settings.tile);
+    for (OccupancyRow row : occupancy_table(*schedule, load_machine(settings.gpu))) {
+      row.kernel += ", Br = " + std::to_string(settings.tile.br) + ", Bc = " + std::to_string(settings.tile.bc);
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+SoftmaxChoice softmax_of(const OpenLesson& open, const LessonShow& show) {
+  const std::string& name = show.runs[0];
+  const Json& document = *run_of(open, show, name).document;
+  const auto scores = document.find("scores");
+  if (scores == document.end() || scores->empty())
+    fail(open.lesson, show, "runs: '" + name + "' has no scores; the panel softmax shows a run with 'tensors'");
+  SoftmaxChoice choice;
+  choice.scores.clear();
+  for (const Json& score : scores->at(0)) choice.scores.push_back(score.is_number() ? score.get<double>() : -HUGE_VAL);
+  if (choice.scores.size() > static_cast<std::size_t>(kMostScores))
+    fail(open.lesson, show, "runs: '" + name + "' has " + std::to_string(choice.scores.size()) +
+                                " keys; the panel softmax shows at most " + std::to_string(kMostScores));
+  choice.bc = std::min<int>(document["tile"]["bc"].get<int>(), static_cast<int>(choice.scores.size()));
+  choice.tiles = show.j + 1;
+  const auto run = std::find_if(open.lesson.runs.begin(), open.lesson.runs.end(),
+                                [&](const LessonRun& r) { return r.name == name; });
+  const auto order = run->options.find("kv-order");
+  if (order != run->options.end() && order->second == "backward") {
+    // Tiles from the last to the first; inside a tile keys keep their order.
+    std::vector<double> from_the_end;
+    const int keys = static_cast<int>(choice.scores.size());
+    for (int tile = num_tiles(keys, choice.bc) - 1; tile >= 0; --tile)
+      for (int k = tile * choice.bc; k < std::min(keys, (tile + 1) * choice.bc); ++k)
+        from_the_end.push_back(choice.scores[static_cast<std::size_t>(k)]);
+    choice.scores = std::move(from_the_end);
+  }
+  return clamp(choice);
+}
+
+}  // namespace flashscope::viz

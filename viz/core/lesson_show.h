@@ -1,0 +1,27 @@
+// What a lesson's show puts beside the text: the stage at one moment of a run, or an inspector with the run's numbers.
+#pragma once
+#include <vector>
+
+#include "viz/core/lesson_runtime.h"
+#include "viz/core/occupancy_table.h"
+#include "viz/core/settings.h"
+#include "viz/core/softmax_steps.h"
+#include "viz/core/stage_trace.h"
+
+namespace flashscope::viz {
+
+/// Settings of the stage for a show; throws Error(input) when its runs do not exist or do not share a problem.
+Settings stage_settings(const OpenLesson& lesson, const LessonShow& show);
+
+/// When the stage reaches what the show names, in `trace` (that of its last run); throws Error(input) with file, line
+/// and what there is instead.
+Picoseconds moment_of(const Lesson& lesson, const LessonShow& show, const StageTrace& trace);
+
+/// What the CTAs of each run occupy on an SM, named by algorithm and tile. Throws Error(input) like stage_settings().
+std::vector<OccupancyRow> occupancy_of(const OpenLesson& lesson, const LessonShow& show);
+
+/// The scores of a run that attends to tensors of a file: its first query, in the order in which its tiles are read.
+/// `j` of the show is the last tile done; without it none is. Throws Error(input).
+SoftmaxChoice softmax_of(const OpenLesson& lesson, const LessonShow& show);
+
+}  // namespace flashscope::viz
