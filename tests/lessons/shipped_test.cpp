@@ -123,6 +123,32 @@ TEST_CASE("another machine or another recording changes the text and the answers
   CHECK(changed == machine_bound);
 }
 
+TEST_CASE("every lesson opens for another machine: its title and numbers follow, what was never measured there is said") {
+  const LessonEngine engine = make_lesson_engine();
+  const LessonEngine on_a100 = [&](LessonRun run, const LessonLibrary& library, const StillWanted& wanted) {
+    if (run.tensors.empty()) run.options.emplace("gpu", "nvidia-a100-80gb-sxm");  // a run that names its GPU keeps it
+    return engine(run, library, wanted);
+  };
+  for (const Lesson& lesson : read_lessons(LessonLibrary::shipped()).lessons) {
+    CAPTURE(lesson.file);
+    const OpenLesson open = opened_with(lesson, on_a100);
+    CHECK(open.questions.size() == lesson.asks.size());
+    for (const auto& [expression, shown] : open.values) {
+      CAPTURE(expression);
+      CHECK(!shown.empty());
+      const std::string run = expression.substr(0, expression.find('.'));
+      if (contains(expression, ".recorded.") && expression.find_first_of("+-*/(") == std::string::npos)
+        CHECK(contains(shown, "unavailable (no recording of nvidia-"));
+      if (expression == run + ".machine.title" && open.runs.count(run) && open.runs.at(run).settings->gpu == "nvidia-a100-80gb-sxm")
+        CHECK(shown == "NVIDIA A100 SXM 80 GB");
+    }
+    for (const std::string& fault : open.faults) {
+      CAPTURE(fault);
+      CHECK(fault.rfind(lesson.file + ":", 0) == 0);
+    }
+  }
+}
+
 TEST_CASE("the eight keys of the lesson are those of the tests") {
   const AttendInput lesson =
       attend_input_from_json(LessonLibrary::shipped().text("eight-keys.json"), "eight-keys.json");
