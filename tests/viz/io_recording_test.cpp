@@ -198,6 +198,8 @@ TEST_CASE("faults are named with file and row") {
   const Json other = {{"name", "local:0.5:0"}, {"block", {64, 64}}, {"blocks", {1, 1}}, {"kept", 999}};
   CHECK(refused([&](Json& d) { d["rows"][0]["problem"]["block_mask"] = other; }).says("makes"));
   CHECK(refused([](Json& d) { d["rows"][0]["problem"]["cu_seqlens_q"] = {0, "x"}; }).says("cu_seqlens_q: expected a list"));
+  CHECK(refused([](Json& d) { d["rows"][0]["tile"]["page_size"] = 24; }).says("page_size: 24 is no power of two"));
+  CHECK(refused([](Json& d) { d["rows"][0]["tile"]["page_size"] = 8; }).says("page_size"));
 }
 
 TEST_CASE("packed sequences and preset block masks are read back as they were written") {

@@ -130,7 +130,11 @@ RecordingRow row_from_json(const Json& object, const std::string& place) {
   };
   row.tile = {side("br", 1024), side("bc", 1024), side("stages", 8)};
   if (tile.contains("splits")) row.tile.splits = side("splits", kMaxSplits);
-  if (tile.contains("page_size")) row.tile.page_size = side("page_size", kMaxPageSize);
+  if (tile.contains("page_size")) {
+    row.tile.page_size = static_cast<int>(integer_member(tile, "page_size", kMinPageSize, kMaxPageSize, place + ".tile"));
+    if ((row.tile.page_size & (row.tile.page_size - 1)) != 0)
+      throw Error(ErrorKind::input, place + ".tile.page_size: " + std::to_string(row.tile.page_size) + " is no power of two");
+  }
   if (tile.contains("whole_tiles")) row.tile.whole_tiles = bool_member(tile, "whole_tiles", place + ".tile");
   if (tile.contains("kv_order")) {
     const std::string order = string_member(tile, "kv_order", place + ".tile");
