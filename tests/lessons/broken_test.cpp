@@ -1,7 +1,10 @@
 // A lesson file that is broken in any way says where, and costs the others nothing.
 #include <doctest/doctest.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <random>
 
@@ -82,6 +85,20 @@ TEST_CASE("broken lesson files say file and line, and the other lessons still op
   }
   const OpenLesson open = open_lesson(library.lesson("tiles"), library, testing::fixed_engine());
   CHECK(open.lesson.name == "00-good");
+}
+
+TEST_CASE("a folder, a pipe and a dangling link called .md are faults, and nobody waits for them") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("good.md"), std::ios::binary) << LessonLibrary::shipped().text("04-tiles.md");
+  std::filesystem::create_directory(folder.path("folder.md"));
+  REQUIRE(mkfifo(folder.path("pipe.md").c_str(), 0600) == 0);
+  std::filesystem::create_symlink("nowhere.md", folder.path("link.md"));
+  const LessonList list = read_lessons(LessonLibrary::of_folder(folder.folder().string()));
+  CHECK(list.lessons.size() == 1);
+  REQUIRE(list.faults.size() == 3);
+  for (const char* name : {"folder.md", "link.md", "pipe.md"})
+    CHECK(std::count_if(list.faults.begin(), list.faults.end(),
+                        [&](const std::string& fault) { return contains(fault, name); }) == 1);
 }
 
 TEST_CASE("what parses and cannot be computed is told with file and line too, however deep it nests") {

@@ -37,6 +37,8 @@ std::string path_inside(const std::string& folder, const std::string& file) {
   const auto [in_root, in_path] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
   if (in_root != root.end())
     throw Error(ErrorKind::input, file + ": a link that leads out of the lesson's folder " + folder);
+  // A pipe would be waited for without end.
+  if (!fs::is_regular_file(path, failed)) throw Error(ErrorKind::input, file + ":1: not a file in " + folder);
   return path.string();
 }
 

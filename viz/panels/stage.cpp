@@ -444,7 +444,10 @@ class StageDrawing {
     }
     const CtaView& cta = sm.ctas.front();
     text(m_ui.fonts.small, x + label + px(6), y + px(2), w - label - px(6), m_c.text_dim, name(cta), Align::right);
+    // In large type many tiles may want more lines than the box has: what is below it belongs to others.
+    m_list->PushClipRect({box.x, box.y}, {box.right(), box.bottom()}, true);
     const float below = one_cta(x, y + px(20), w, cta);
+    m_list->PopClipRect();
     if (below <= box.bottom() - px(18)) others({x, box.bottom() - px(20), w, px(16)}, sm);
   }
 
@@ -467,7 +470,8 @@ class StageDrawing {
   float held_tiles(float x, float y, float w, const CtaView& cta) {
     text(m_ui.fonts.small, x, y, w, cta.has_smem ? m_c.of(Reason::smem) : m_c.text_dim,
          cta.has_smem ? "SMEM" : "reads");
-    const float tile_h = px(22), gap = px(4), left = x + px(44);
+    const bool many = cta.tiles.size() > 6 && w < px(130);  // closer together, so that the registers stay in view
+    const float tile_h = px(many ? 19 : 22), gap = px(many ? 2 : 4), left = x + px(44);
     float at = left;
     for (const HeldTile& tile : cta.tiles) {
       if (tile.in_registers) continue;
