@@ -59,6 +59,7 @@ struct Glfw {
 struct Input {
   std::vector<Action> actions;
   std::vector<std::string> dropped;  // paths of files
+  std::vector<int> tapped;  // keys that went down since the last frame
   bool escape = false;
   bool touched = false;  // by any event: the next frames are worth drawing
 };
@@ -69,6 +70,7 @@ void on_key(GLFWwindow* window, int key, int scancode, int action, int mods) {
   Input& input = input_of(window);
   input.touched = true;
   if (action == GLFW_RELEASE) return;
+  if (key >= 0) input.tapped.push_back(key);
   if (key == GLFW_KEY_ESCAPE) input.escape = true;
   const auto pressed = action_of_glfw_key(key, mods, glfwGetKeyName(key, scancode));
   if (!pressed) return;
@@ -185,10 +187,12 @@ class Window {
     ImGui_ImplGlfw_NewFrame();
     ImGuiIO& io = ImGui::GetIO();
     if (!(io.DeltaTime > 0)) io.DeltaTime = 1.0f / 60;
+    const std::vector<int> up_already = hold_tapped_keys(io);
     ImGui::NewFrame();
     const FrameResult result =
         draw_workspace(m_ui, {0, 0, io.DisplaySize.x, io.DisplaySize.y}, state, session, results, notice, &book);
     ImGui::Render();
+    release(io, up_already);
     glViewport(0, 0, w, h);
     const ImVec4 background = ImGui::ColorConvertU32ToFloat4(m_ui.colors->window);
     glClearColor(background.x, background.y, background.z, 1);
@@ -198,6 +202,31 @@ class Window {
     return result;
   }
   void show() { glfwSwapBuffers(m_window); }
+
+  /// Where a frame takes longer than a key is down, Enter after an answer would be lost: before 1.87 ImGui looks at
+  /// the keys once a frame. Keys that went down and up in between are held for this one; the answer is which.
+  std::vector<int> hold_tapped_keys(ImGuiIO& io) {
+    std::vector<int> held;
+#if IMGUI_VERSION_NUM < 18700
+    for (int key : m_input.tapped)
+      if (key < IM_ARRAYSIZE(io.KeysDown) && !io.KeysDown[key]) {
+        io.KeysDown[key] = true;
+        held.push_back(key);
+      }
+#else
+    (void)io;  // it queues events itself
+#endif
+    m_input.tapped.clear();
+    return held;
+  }
+  void release(ImGuiIO& io, const std::vector<int>& held) {
+#if IMGUI_VERSION_NUM < 18700
+    for (int key : held) io.KeysDown[key] = false;
+#else
+    (void)io;
+#endif
+    m_input.touched = m_input.touched || !held.empty();
+  }
 
   Picture picture() const {
     int w = 0, h = 0;
