@@ -470,12 +470,26 @@ class StageDrawing {
   float held_tiles(float x, float y, float w, const CtaView& cta) {
     text(m_ui.fonts.small, x, y, w, cta.has_smem ? m_c.of(Reason::smem) : m_c.text_dim,
          cta.has_smem ? "SMEM" : "reads");
-    const bool many = cta.tiles.size() > 6 && w < px(130);  // closer together, so that the registers stay in view
-    const float tile_h = px(many ? 19 : 22), gap = px(many ? 2 : 4), left = x + px(44);
+    const float left = x + px(44);
+    const auto width_of = [&](const HeldTile& tile) {
+      return std::max(px(28), text_width(m_ui.fonts.small, tile.name) + px(8));
+    };
+    int lines = 1;
     float at = left;
     for (const HeldTile& tile : cta.tiles) {
       if (tile.in_registers) continue;
-      const float tile_w = std::max(px(28), text_width(m_ui.fonts.small, tile.name) + px(8));
+      if (at > left && at + width_of(tile) > x + w) {
+        at = left;
+        ++lines;
+      }
+      at += width_of(tile) + px(4);
+    }
+    const bool many = lines > 3;  // closer together, so that the registers stay in view
+    const float tile_h = px(many ? 19 : 22), gap = px(many ? 1 : 4);
+    at = left;
+    for (const HeldTile& tile : cta.tiles) {
+      if (tile.in_registers) continue;
+      const float tile_w = width_of(tile);
       if (at > left && at + tile_w > x + w) {
         at = left;
         y += tile_h + gap;
