@@ -193,6 +193,8 @@ Array quantized_tile(const Array& from, int head, Range rows, int width, bool ro
     if (rotates) rotate_row(row(n), width);
   }
   const double scale = divide_by_scale<float>(rows, width, row);
+  for (int n = rows.begin; rotates && n < rows.end; ++n)
+    keep_column(row(n), width, largest_column(from.cols, [&](int d) { return from.at(head, n, d); }));
   Array tile(1, rows.end - rows.begin, width);
   for (std::size_t n = 0; n < values.size(); ++n) tile.values[n] = scale * round_to(DType::fp8, values[n]);
   return tile;

@@ -61,7 +61,7 @@ __device__ __forceinline__ void log_tile(const Requantized<T>& tile, Observer& l
 /// What a lane has of a row: of each 64 columns eight, from 8 · lane on.
 template <int kWidth>
 struct RowPart {
-  static constexpr int kLanes = 8, kChunks = kWidth / 64;
+  static constexpr int kLanes = kRotateLanes, kChunks = kWidth / 64;
   float x[kChunks][8];
 
   /// H D x: see rotate_row(). `signs`: a bit a column of this lane, set where it changes its sign.
@@ -95,6 +95,38 @@ struct RowPart {
           if ((c & step) == 0) butterfly(x[c][n], x[c + step][n]);
   }
 
+  /// keep_column() of sim/compute/quantize.h, for a row that was divided by its scale.
+  __device__ __forceinline__ void keep_column(int column) {
+    const int lane = threadIdx.x % kLanes;
+    // A bit a column of the lane's first eight: where the Hadamard matrix has -1.
+    unsigned negative = (column & 1 ? 0xaau : 0) ^ (column & 2 ? 0xccu : 0) ^ (column & 4 ? 0xf0u : 0);
+    if (is_hadamard_negative(8 * lane, column)) negative = ~negative;
+    const auto signed_like = [&](float value, int c, int n) {
+      const unsigned here = is_hadamard_negative(64 * c, column) ? ~negative : negative;
+      return __uint_as_float(__float_as_uint(value) ^ (here << (31 - n) & 0x80000000u));
+    };
+    float t = 0;
+#pragma unroll 1
+    for (int round = 0; round < kKeepColumnRounds; ++round) {
+      float sum = 0;
+#pragma unroll
+      for (int c = 0; c < kChunks; ++c)
+#pragma unroll
+        for (int n = 0; n < 8; n += 2) {
+          const float2 rounded = through_e4m3(x[c][n] - signed_like(t, c, n), x[c][n + 1] - signed_like(t, c, n + 1));
+          sum += signed_like(rounded.x - x[c][n], c, n);
+          sum += signed_like(rounded.y - x[c][n + 1], c, n + 1);
+        }
+#pragma unroll
+      for (int step = 1; step < kLanes; step *= 2) sum += __shfl_xor_sync(~0u, sum, step);
+      t += sum * (1.0f / kWidth);
+    }
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c)
+#pragma unroll
+      for (int n = 0; n < 8; ++n) x[c][n] -= signed_like(t, c, n);
+  }
+
  private:
   static __device__ __forceinline__ void butterfly(float& a, float& b) {
     const float sum = a + b;
@@ -104,7 +136,8 @@ struct RowPart {
 };
 
 template <int kWidth, int kRows, class T, class Observer>
-__device__ __forceinline__ void quantize_rotated(const Requantized<T>& tile, float* scratch, Observer& log) {
+__device__ __forceinline__ void quantize_rotated(const Requantized<T>& tile, float* scratch, unsigned char* smem_columns,
+                                                 Observer& log) {
   using Part = RowPart<kWidth>;
   constexpr int kRowsAtOnce = kQuantizeThreads / Part::kLanes, kParts = kRows / kRowsAtOnce;
   static_assert(kRows % kRowsAtOnce == 0);
@@ -124,7 +157,9 @@ __device__ __forceinline__ void quantize_rotated(const Requantized<T>& tile, flo
       if (row < rows && col < head_dim) packs[part][c] = load_cg<T, 8>(source + (row * head_dim + col));
     }
 
-  // 2. Rotated; the largest.
+  // 2. Rotated; the largest. Of each row the largest column, too: its magnitude's bits stand above how far it is from the
+  //    last, so that the first of several wins. It waits in shared memory: there is no register to spare.
+  static_assert(kWidth <= 256);
   unsigned signs[Part::kChunks];
 #pragma unroll
   for (int c = 0; c < Part::kChunks; ++c) {
@@ -136,6 +171,17 @@ __device__ __forceinline__ void quantize_rotated(const Requantized<T>& tile, flo
   float largest = 0;
 #pragma unroll
   for (int part = 0; part < kParts; ++part) {
+    unsigned column = 0;
+#pragma unroll
+    for (int c = 0; c < Part::kChunks; ++c)
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+        const unsigned magnitude = *reinterpret_cast<const unsigned short*>(&packs[part][c].values[n]) & 0x7fffu;
+        column = max(column, magnitude << 16 | (kWidth - 1 - (64 * c + 8 * lane + n)));
+      }
+#pragma unroll
+    for (int step = 1; step < Part::kLanes; step *= 2) column = max(column, __shfl_xor_sync(~0u, column, step));
+    if (lane == 0) smem_columns[first_row + part * kRowsAtOnce] = static_cast<unsigned char>(kWidth - 1 - (column & 0xffff));
 #pragma unroll
     for (int c = 0; c < Part::kChunks; ++c)
 #pragma unroll
@@ -153,16 +199,21 @@ __device__ __forceinline__ void quantize_rotated(const Requantized<T>& tile, flo
   if (threadIdx.x == 0) __stcg(tile.scale.base + tile.scale.first(), scale);
   unsigned char* const target = tile.to.base + tile.to.first();
 #pragma unroll
-  for (int part = 0; part < kParts; ++part)
+  for (int part = 0; part < kParts; ++part) {
+#pragma unroll
+    for (int c = 0; c < Part::kChunks; ++c)
+#pragma unroll
+      for (int n = 0; n < 8; ++n) parts[part].x[c][n] = scaled(parts[part].x[c][n], inverse);
+    parts[part].keep_column(smem_columns[first_row + part * kRowsAtOnce]);  // scale_of_tile() has a barrier
 #pragma unroll
     for (int c = 0; c < Part::kChunks; ++c) {
       const int row = first_row + part * kRowsAtOnce, col = 64 * c + 8 * lane;
       const float(&x)[8] = parts[part].x[c];
-      const auto at = [&](int n) { return scaled(x[n], inverse); };
       if (row < rows)
         __stcg(reinterpret_cast<uint2*>(target + (row * kWidth + col)),
-               make_uint2(rounded_to_e4m3(at(0), at(1), at(2), at(3)), rounded_to_e4m3(at(4), at(5), at(6), at(7))));
+               make_uint2(rounded_to_e4m3(x[0], x[1], x[2], x[3]), rounded_to_e4m3(x[4], x[5], x[6], x[7])));
     }
+  }
 }
 
 // ---- V ------------------------------------------------------------------------------------------------------------------
@@ -236,6 +287,7 @@ __global__ void __launch_bounds__(kQuantizeThreads) __maxnreg__(bound<Observer>(
   constexpr int kBlockM = Kernel::kBlockM, kBlockN = Kernel::kBlockN, kWidth = Kernel::kWidth;
   extern __shared__ __align__(16) unsigned char quantize_bytes[];
   float* const scratch = reinterpret_cast<float*>(quantize_bytes + Kernel::kSmem.largest);
+  unsigned char* const smem_v = quantize_bytes + Kernel::kSmem.v;  // or of Q and K the largest column of each row
 
   const int kv_head = static_cast<int>(blockIdx.x) / p.plan.ctas();
   const QuantizePlan::Part part = p.plan.part(static_cast<int>(blockIdx.x) % p.plan.ctas());
@@ -248,7 +300,7 @@ __global__ void __launch_bounds__(kQuantizeThreads) __maxnreg__(bound<Observer>(
                        {Tensor::Q_fp8, p.q_fp8, head, seqlen, kWidth, rows, {0, kWidth}},
                        {Tensor::Q_scale, p.q_scale, head, p.plan.q_tiles, 1, {tile, tile + 1}, {0, 1}},
                        head},
-        scratch, log);
+        scratch, smem_v, log);
     return;
   }
   const int seqlen = p.mask.seqlen_k, tiles = p.plan.kv_tiles;
@@ -259,7 +311,7 @@ __global__ void __launch_bounds__(kQuantizeThreads) __maxnreg__(bound<Observer>(
                        {Tensor::K_fp8, p.k_fp8, kv_head, seqlen, kWidth, rows, {0, kWidth}},
                        {Tensor::K_scale, p.k_scale, kv_head, tiles, 1, {tile, tile + 1}, {0, 1}},
                        first_head},
-        scratch, log);
+        scratch, smem_v, log);
   else
     quantize_transposed<kWidth, kBlockN>(
         Requantized<T>{{Tensor::V, static_cast<const T*>(p.v), kv_head, seqlen, p.head_dim, rows, {0, p.head_dim}},
@@ -267,7 +319,7 @@ __global__ void __launch_bounds__(kQuantizeThreads) __maxnreg__(bound<Observer>(
                         {tile * kBlockN, (tile + 1) * kBlockN}, {0, kWidth}},
                        {Tensor::V_scale, p.v_scale, kv_head, tiles, 1, {tile, tile + 1}, {0, 1}},
                        first_head},
-        scratch, quantize_bytes + Kernel::kSmem.v, log);
+        scratch, smem_v, log);
 #endif
 }
 

@@ -75,4 +75,15 @@ __device__ __forceinline__ unsigned rounded_to_e4m3(float x0, float x1, float x2
   return bits;
 }
 
+/// Two floats to e4m3 and back.
+__device__ __forceinline__ float2 through_e4m3(float x0, float x1) {
+  unsigned halves;
+  asm("{\n.reg .b16 bytes;\n"
+      "cvt.rn.satfinite.e4m3x2.f32 bytes, %2, %1;\n"
+      "cvt.rn.f16x2.e4m3x2 %0, bytes;\n}"
+      : "=r"(halves)
+      : "f"(x0), "f"(x1));
+  return __half22float2(*reinterpret_cast<const __half2*>(&halves));
+}
+
 }  // namespace flashscope::kernels

@@ -288,6 +288,9 @@ class Executor final : public OpSink {
         for (int d = 0; d < head_dim; ++d) x[d] *= std::sqrt(static_cast<Real>(op.cols));
     }
     const Real unit = divide_by_scale<Real>({op.row, end}, op.cols, [&](int row) { return tile.row(row); });
+    if (!is_value && m_options.rotate)
+      for (int row = op.row; row < end; ++row)
+        keep_column(tile.row(row), op.cols, largest_column(head_dim, [&](int d) { return source.at(row, d); }));
     Tile<Real>& one = m_chip.place(scale);
     const int index = is_query ? op.i : op.j;
     one.reset({index, index + 1}, kStatistic, unit);

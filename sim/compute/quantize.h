@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/compute/rounding.h"
 #include "sim/schedule/fp8_rung.h"
 
 namespace flashscope {
@@ -24,6 +25,34 @@ Real divide_by_scale(Range rows, int width, const Row& row) {
       x = std::isfinite(x) ? x / scale : std::numeric_limits<Real>::quiet_NaN();
     }
   return scale;
+}
+
+/// The column of the largest magnitude of a row, the first of several: what the rounding of the rotated row should keep.
+template <class At>
+int largest_column(int columns, const At& at) {
+  int largest = 0;
+  for (int d = 1; d < columns; ++d)
+    if (std::fabs(at(d)) > std::fabs(at(largest))) largest = d;
+  return largest;
+}
+
+/// Moves a row that was rotated and divided by its scale, so that rounding keeps the direction of `column` (fp8_rung.h).
+/// Sums run as in the kernel, lane by lane, then over pairs of lanes: the same bits.
+template <class Real>
+void keep_column(Real* y, int width, int column) {
+  const auto sign = [&](int d) { return is_hadamard_negative(d, column) ? Real(-1) : Real(1); };
+  Real t = 0;
+  for (int round = 0; round < kKeepColumnRounds; ++round) {
+    Real sums[kRotateLanes] = {};
+    for (int d = 0; d < width; ++d) {
+      const Real moved = y[d] - t * sign(d);
+      sums[d / 8 % kRotateLanes] += (static_cast<Real>(round_to(DType::fp8, static_cast<double>(moved))) - y[d]) * sign(d);
+    }
+    for (int step = 1; step < kRotateLanes; step *= 2)
+      for (int lane = 0; lane + step < kRotateLanes; lane += 2 * step) sums[lane] += sums[lane + step];
+    t += sums[0] / static_cast<Real>(width);
+  }
+  for (int d = 0; d < width; ++d) y[d] -= t * sign(d);
 }
 
 }  // namespace flashscope

@@ -7,6 +7,7 @@
 // expects the rotation to be part of a kernel before it, so that its published times hold neither rotation nor rounding.)
 // The second kernel is flash_v3 on what the first has left: scores are scaled by the tiles' scales in the exponent's
 // multiply-add, P is rounded to e4m3 on its way to the second product, and acc is kept in units of the last V tile's scale.
+// It is rescaled only where a maximum moved: otherwise the factor is exactly 1.
 #include "sim/schedule/flash_v3_fp8.h"
 
 #include <algorithm>
@@ -118,7 +119,7 @@ class FlashV3Fp8 final : public Schedule {
   }
 
   WarpWork warp_work(int kernel, const TileOp& op) const override {
-    if (kernel == kAttention) return wgmma_warp_work(*this, op, 1);
+    if (kernel == kAttention) return wgmma_warp_work(*this, op, 1, Rescales::where_needed);
     return quantize_warp_work(*this, op, copy_shape(kernel, op));
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/error.h"
+#include "sim/schedule/fp8_rung.h"
 #include "sim/schedule/hopper_rungs.h"
 #include "sim/schedule/tensor_rungs.h"
 
@@ -145,10 +146,10 @@ WarpWork wgmma_product(int cols, int depth, bool defers, int element_bytes) {
 }  // namespace
 
 WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op) {
-  return wgmma_warp_work(schedule, op, element_bytes(schedule.problem().dtype));
+  return wgmma_warp_work(schedule, op, element_bytes(schedule.problem().dtype), Rescales::always);
 }
 
-WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op, int element) {
+WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op, int element, Rescales rescales) {
   const TileShape& tile = schedule.tile();
   const int width = hopper_width(schedule.problem().head_dim);
   constexpr int kRows = 2;                                    // of a thread
@@ -167,11 +168,12 @@ WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op, int element
       work.then({.instructions = all, .clocks = straight(all), .alu = all});  // row maxima
       work.then({.instructions = 2 * kRows, .clocks = straight(2 * kRows), .alu = kRows, .wavefronts = kRows, .waits = 1},
                 2);  // over four lanes
-      // Multiply-add, exponential, sum; rounded in pairs; acc rescaled.
-      const int n = 3 * all + all / 2 + kRows * (cols + 10);
+      // Multiply-add, exponential, sum; rounded in pairs; acc rescaled, or a vote on it.
+      const int rescaled = rescales == Rescales::always ? kRows * cols : 3;
+      const int n = 3 * all + all / 2 + rescaled + 10 * kRows;
       return work.then({.instructions = n,
                         .clocks = straight(n),
-                        .fma = 2 * all + kRows * (cols + 4),
+                        .fma = 2 * all + (rescales == Rescales::always ? rescaled : 0) + 4 * kRows,
                         .alu = all / 2 + 4 * kRows,
                         .mufu = all + kRows,
                         .waits = 1});
@@ -219,6 +221,16 @@ WarpWork quantize_warp_work(const Schedule& schedule, const TileOp& op, const Co
                  .wavefronts = shuffles,
                  .waits = rotates ? 3 : 0});
       work.then({.instructions = 30, .clocks = 60, .alu = 12, .wavefronts = 12, .waits = 6});  // over the CTA
+      if (rotates) {  // keep_column: the largest column; then moved, rounded, widened, signs, summed up, in each round
+        const int rounds = kKeepColumnRounds, of_lanes = 3 * (1 + rounds);
+        const int k = 3 * elements + rounds * 8 * elements + 2 * elements + of_lanes;
+        work.then({.instructions = k,
+                   .clocks = straight(k),
+                   .fma = (1 + 3 * rounds) * elements,
+                   .alu = (3 + 4 * rounds) * elements,
+                   .wavefronts = of_lanes,
+                   .waits = of_lanes});
+      }
       // Scaled, checked, rounded in pairs; V through shared memory, as bytes.
       const int m = 3 * elements + elements / 2, bytes = rotates ? 0 : 2 * ceil_div(elements, 16) * 2;
       return work.then(

@@ -28,10 +28,13 @@ WarpWork start_copy_work(const CopyShape& copy);
 /// An accumulator of 8 · cols8 columns scaled (or not) and rounded into shared memory, two columns at a time.
 WarpWork round_work(const MmaTile& tile);
 
+/// When a rung rescales acc: after each key tile, or, asked for by a vote of the warp, where a maximum has moved. That is so
+/// in the first few tiles and then hardly ever: only the vote is counted.
+enum class Rescales { always, where_needed };
 /// Any operation of the rungs on wgmma: a warp has 16 of its warpgroup's 64 rows. Elements of the products are those of
 /// the problem's dtype, or of so many bytes.
 WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op);
-WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op, int element_bytes);
+WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op, int element_bytes, Rescales rescales);
 
 /// Any operation of the kernel that rotates and rounds Q, K and V to fp8 (08_flash_v3_fp8_quantize.cuh).
 WarpWork quantize_warp_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy);

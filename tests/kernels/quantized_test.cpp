@@ -8,6 +8,7 @@
 #include "kernels/common/encode.h"
 #include "kernels/common/verify.h"
 #include "kernels/common/workspace.h"
+#include "sim/compute/quantize.h"
 #include "sim/compute/rounding.h"
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
@@ -95,14 +96,16 @@ Array quantized(const Array& from, int tile_rows, int width, bool rotates) {
         for (float value : x) largest = std::max(largest, std::fabs(value));
         tile.push_back(x);
       }
-      const double scale = fp8_scale(largest);
-      for (int row = first; row < end; ++row)
+      const float scale = fp8_scale(largest);
+      for (int row = first; row < end; ++row) {
+        std::vector<float>& x = tile[static_cast<std::size_t>(row - first)];
+        for (float& value : x) value /= scale;  // a power of two
+        if (rotates)
+          keep_column(x.data(), width, largest_column(from.cols, [&](int d) { return from.at(head, row, d); }));
         for (int d = 0; d < width; ++d)
           to.at(head, row, d) =
-              scale *
-              round_to(DType::fp8,
-                       static_cast<double>(tile[static_cast<std::size_t>(row - first)][static_cast<std::size_t>(d)]) /
-                           scale);
+              static_cast<double>(scale) * round_to(DType::fp8, static_cast<double>(x[static_cast<std::size_t>(d)]));
+      }
     }
   return to;
 }
