@@ -61,6 +61,7 @@ struct WorkspaceParams : DecodeParams {
   float* v_scale = nullptr;
   SparseMask sparse_mask;  // its arrays lie on the GPU
   Pages pages;             // of split_kv with K and V in pages
+  float* dq_sum = nullptr;  // like q: flash_v3's backward pass
 };
 
 /// What an instance for packed sequences and block masks is told: the parameters of the rung, and in the place of their

@@ -49,7 +49,7 @@ std::string why_unsupported(const Schedule& schedule, const DeviceInfo& device) 
   const int multiple = kTmaRowBytes / element_bytes(p.dtype);
   if (unit == MatrixUnit::wgmma && p.head_dim % multiple != 0)
     return name + ": head_dim " + std::to_string(p.head_dim) + " is no multiple of " + std::to_string(multiple) +
-           ": rows of whole 16 bytes are copied; multiples up to " + std::to_string(kFmaMaxHeadDim) + " run";
+           ": rows of whole 16 bytes are copied; multiples up to " + std::to_string(widest) + " run";
   if (p.is_sparse() && !takes_sparse_masks(name, p.pass)) {
     std::string those;
     for (const Algorithm& algorithm : algorithms(p.pass))

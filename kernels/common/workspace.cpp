@@ -154,6 +154,7 @@ Workspace::Workspace(const Schedule& schedule, const AttentionInputs& inputs, De
   m_params.d_k = address(Tensor::dK);
   m_params.d_v = address(Tensor::dV);
   m_params.d = static_cast<float*>(address(Tensor::D));
+  m_params.dq_sum = static_cast<float*>(address(Tensor::dQ_sum));
   m_params.d_p = address(Tensor::dP);
   m_params.d_s = address(Tensor::dS);
   m_params.o_split = static_cast<float*>(address(Tensor::O_split));

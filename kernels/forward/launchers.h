@@ -24,9 +24,12 @@ extern const Launcher split_kv_paged_launcher;    // decode: its first kernel, f
 extern const Launcher flash_v3_launcher;          // 07
 extern const Launcher flash_v3_fp8_launchers[2];  // 08: the quantising kernel, and attention
 
+extern const Launcher flash_v3_backward_launchers[3];  // 07 backward: D; dK, dV and parts of dQ; dQ
+
 /// Of kernel number `kernel`; nullptr: the rung is in rungs.h.
 inline const Launcher* launcher_of(const Schedule& schedule, int kernel) {
-  if (schedule.problem().pass != Pass::forward) return nullptr;
+  if (schedule.problem().pass != Pass::forward)
+    return schedule.algorithm() == "flash_v3" ? &flash_v3_backward_launchers[kernel] : nullptr;
   if (schedule.algorithm() == "flash_v2_tensor")
     return schedule.problem().is_sparse() ? &flash_v2_tensor_sparse_launcher : &flash_v2_tensor_launcher;
   if (schedule.algorithm() == "split_kv" && schedule.tile().page_size > 0 && kernel == 0) return &split_kv_paged_launcher;

@@ -6,6 +6,7 @@
 
 #include "kernels/hopper/tma.cuh"
 #include "sim/error.h"
+#include "sim/schedule/hopper_backward.h"
 
 namespace flashscope::kernels {
 namespace {
@@ -49,6 +50,11 @@ CUtensorMap encoded(CUtensorMapDataType type, int element_bytes, CUtensorMapSwiz
 CUtensorMap make_tensor_map(DType dtype, const void* base, int heads, int rows, int cols, int box_rows) {
   return encoded(dtype == DType::fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
                  CU_TENSOR_MAP_SWIZZLE_128B, base, heads, rows, cols, box_rows, kAtomColumns);
+}
+
+CUtensorMap make_sum_tensor_map(const void* base, int heads, int rows, int cols, int box_rows) {
+  return encoded(CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, CU_TENSOR_MAP_SWIZZLE_128B, base, heads, rows, cols, box_rows,
+                 kSumBoxColumns);
 }
 
 CUtensorMap make_byte_tensor_map(const void* base, int heads, int rows, int cols, int box_rows, int box_cols) {

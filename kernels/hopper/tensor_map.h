@@ -16,4 +16,7 @@ CUtensorMap make_tensor_map(DType dtype, const void* base, int heads, int rows, 
 /// The same of one-byte elements, read by boxes of box_rows × box_cols, swizzled by box_cols = 128 or 64 bytes.
 CUtensorMap make_byte_tensor_map(const void* base, int heads, int rows, int cols, int box_rows, int box_cols);
 
+/// The same of float32, by boxes of box_rows × kSumBoxColumns: what add_box() adds to.
+CUtensorMap make_sum_tensor_map(const void* base, int heads, int rows, int cols, int box_rows);
+
 }  // namespace flashscope::kernels

@@ -26,4 +26,20 @@ __device__ __forceinline__ void load_box(unsigned smem, const CUtensorMap* map, 
       : "memory");
 }
 
+/// Starts to add a box in shared memory to a tensor of float32, element by element, in L2; what lies outside the tensor is
+/// left out. What the threads of the CTA wrote there must have passed fence_for_copies() and a barrier.
+__device__ __forceinline__ void add_box(const CUtensorMap* map, unsigned smem, int column, int row, int head) {
+  asm volatile("cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(map),
+               "r"(column), "r"(row), "r"(head), "r"(smem)
+               : "memory");
+}
+/// What this thread has started to add since the last call is a group.
+__device__ __forceinline__ void commit_boxes() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+/// Until all groups have been read from shared memory; until they have been added.
+__device__ __forceinline__ void wait_for_boxes_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+__device__ __forceinline__ void wait_for_boxes_added() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
+/// What this thread has written to shared memory may be read by copies and by the tensor cores, after a barrier.
+__device__ __forceinline__ void fence_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 }  // namespace flashscope::kernels

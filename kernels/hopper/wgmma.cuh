@@ -83,6 +83,23 @@ __device__ __forceinline__ Descriptor descriptor_across_depth(unsigned smem, int
                ", %" #d ", %" #e "}, %" #f ", 1, 1, 1, 1;"                                                   \
                : FS_C##C                                                                                     \
                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b_at))
+#define FS_ACROSS(N, C, type, a, b)                                                                          \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" FS_D##C "}, %" #a ", %" #b \
+               ", 1, 1, 1, 1, 1;"                                                                            \
+               : FS_C##C                                                                                     \
+               : "l"(a_at), "l"(b_at))
+// The first of a sum: what the accumulators held before is not even named, so that the compiler may have them written
+// to while other products are under way.
+#define FS_E(n) "=f"(c[n]), "=f"(c[n + 1]), "=f"(c[n + 2]), "=f"(c[n + 3]), "=f"(c[n + 4]), "=f"(c[n + 5]), \
+                "=f"(c[n + 6]), "=f"(c[n + 7])
+#define FS_E32 FS_E(0), FS_E(8), FS_E(16), FS_E(24)
+#define FS_E64 FS_E32, FS_E(32), FS_E(40), FS_E(48), FS_E(56)
+#define FS_FIRST(N, C, type, a, b, x)                                                                        \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, 0, 0;\n"                                                \
+               "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" FS_D##C "}, %" #a ", %" #b \
+               ", add, 1, 1, " #x ", " #x ";\n}"                                                             \
+               : FS_E##C                                                                                     \
+               : "l"(a_at), "l"(b_at))
 #define FS_BY_TYPE(instruction, N, C, ...)                           \
   if constexpr (kColumns == N) {                                     \
     if constexpr (std::is_same_v<T, __half>)                         \
@@ -117,7 +134,33 @@ __device__ __forceinline__ void multiply_add(float (&c)[kAccumulators], unsigned
   FS_BY_TYPE(FS_REGISTERS, 256, 128, 128, 129, 130, 131, 132)
 }
 
+/// c = A Bᵀ as multiply_transposed<T, false>(), for accumulators that are used while other products are under way.
+template <class T, int kAccumulators>
+__device__ __forceinline__ void multiply_transposed_first(float (&c)[kAccumulators], Descriptor a_at, Descriptor b_at) {
+  constexpr int kColumns = 2 * kAccumulators;
+  static_assert(kColumns == 64 || kColumns == 128);
+  FS_BY_TYPE(FS_FIRST, 64, 32, 32, 33, 0)
+  FS_BY_TYPE(FS_FIRST, 128, 64, 64, 65, 0)
+}
+
+/// c = Aᵀ B, 16 deep: 16 rows of A, 64 columns wide, and of B, kColumns wide, both from shared memory.
+template <class T, int kAccumulators>
+__device__ __forceinline__ void multiply_across_first(float (&c)[kAccumulators], Descriptor a_at, Descriptor b_at) {
+  constexpr int kColumns = 2 * kAccumulators;
+  static_assert(kColumns == 64);
+  FS_BY_TYPE(FS_FIRST, 64, 32, 32, 33, 1)
+}
+/// c += Aᵀ B.
+template <class T, int kAccumulators>
+__device__ __forceinline__ void multiply_add_across(float (&c)[kAccumulators], Descriptor a_at, Descriptor b_at) {
+  constexpr int kColumns = 2 * kAccumulators;
+  static_assert(kColumns == 64);
+  FS_BY_TYPE(FS_ACROSS, 64, 32, 32, 33)
+}
+
 #undef FS_SHARED
+#undef FS_ACROSS
+#undef FS_FIRST
 #undef FS_REGISTERS
 #undef FS_BY_TYPE
 

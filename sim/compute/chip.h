@@ -39,7 +39,7 @@ class Tile {
 };
 
 /// The on-chip state of a CTA, as op.h names it. Scores and probabilities share one place, because a softmax turns one
-/// into the other; so do acc and O, because normalize does, and dP and dS, because d_scores does. Of a tensor that goes
+/// into the other; so do acc and O, because normalize does, dP and dS, because d_scores does, and dQ and its sum over CTAs. Of a tensor that goes
 /// by query, every head has places of its own.
 template <class Real>
 class Chip {
@@ -80,7 +80,12 @@ class Chip {
 
  private:
   static Tensor home(Tensor tensor) {
-    return tensor == Tensor::P ? Tensor::S : tensor == Tensor::dS ? Tensor::dP : tensor;
+    switch (tensor) {
+      case Tensor::P: return Tensor::S;
+      case Tensor::dS: return Tensor::dP;
+      case Tensor::dQ_sum: return Tensor::dQ;
+      default: return tensor;
+    }
   }
   static std::string text(Range range) {
     return "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
@@ -110,16 +115,21 @@ class GlobalMemory {
     for (int row = rows.begin; row < rows.end; ++row)
       for (int col = cols.begin; col < cols.end; ++col) into.at(row, col) = at(tensor, head, row, col);
   }
-  void store(Tensor tensor, int head, Range rows, Range cols, Tile<Real>& from) {
-    for (int row = rows.begin; row < rows.end; ++row)
-      for (int col = cols.begin; col < cols.end; ++col) write(tensor, head, row, col, from.at(row, col));
-  }
   /// The same of rows that lie anywhere: row r is taken from `place(r)`.
   template <class Place>
   void load_from(Tensor tensor, Range rows, Range cols, Place place, Tile<Real>& into) {
     into.reset(rows, cols, 0);
     for (int row = rows.begin; row < rows.end; ++row)
       for (int col = cols.begin; col < cols.end; ++col) into.at(row, col) = at(tensor, 0, place(row), col);
+  }
+  void store(Tensor tensor, int head, Range rows, Range cols, Tile<Real>& from) {
+    for (int row = rows.begin; row < rows.end; ++row)
+      for (int col = cols.begin; col < cols.end; ++col) write(tensor, head, row, col, from.at(row, col));
+  }
+  /// Adds the tile to what is there.
+  void add(Tensor tensor, int head, Range rows, Range cols, Tile<Real>& from) {
+    for (int row = rows.begin; row < rows.end; ++row)
+      for (int col = cols.begin; col < cols.end; ++col) at(tensor, head, row, col) += from.at(row, col);
   }
   void write(Tensor tensor, int head, std::int64_t row, int col, double value) {
     at(tensor, head, row, col) = stored(tensor, value);
@@ -135,12 +145,12 @@ class GlobalMemory {
     return m_values[index(tensor)][(first + static_cast<std::size_t>(row)) * static_cast<std::size_t>(shape.cols) +
                                    static_cast<std::size_t>(col)];
   }
-  /// Statistics, scales, places of pages and parts stay in the type of the arithmetic; everything else is in the problem's dtype, or in
-  /// fp8 where the schedule says so.
+  /// Statistics, scales, places of pages, parts and sums stay in the type of the arithmetic; everything else is in the
+  /// problem's dtype, or in fp8 where the schedule says so.
   Real stored(Tensor tensor, double value) const {
     const Layout layout = layout_of(tensor);
     const bool is_number = layout == Layout::statistic || layout == Layout::page || is_scale(layout);
-    if (is_number || is_split(tensor)) return static_cast<Real>(value);
+    if (is_number || is_split(tensor) || tensor == Tensor::dQ_sum) return static_cast<Real>(value);
     return static_cast<Real>(round_to(is_fp8(tensor) ? DType::fp8 : m_dtype, value));
   }
 

@@ -89,7 +89,9 @@ class Executor final : public OpSink {
   void perform(const TileOp& op) {
     switch (op.op) {
       case Op::load: return load(op);
-      case Op::store: return m_memory.store(op.tensor, op.head, rows(op), cols(op), stored(op));
+      case Op::store:
+        return op.adds ? m_memory.add(op.tensor, op.head, rows(op), cols(op), stored(op))
+                       : m_memory.store(op.tensor, op.head, rows(op), cols(op), stored(op));
       case Op::clear_state: return clear_state(op);
       case Op::scores: return scores(op);
       case Op::mask: return mask(op);

@@ -4,6 +4,7 @@
 #include "sim/schedule/decode_rung.h"
 #include "sim/schedule/flash_v3.h"
 #include "sim/schedule/flash_v3_fp8.h"
+#include "sim/schedule/hopper_backward.h"
 #include "sim/schedule/tensor_backward.h"
 #include "sim/schedule/tensor_rungs.h"
 
@@ -43,6 +44,10 @@ TileShape tensor_backward_tile(const AttentionProblem& p) {
   return {side, side, kMmaBackwardStages};
 }
 
+TileShape hopper_backward_tile(const AttentionProblem& p) {
+  return {hopper_backward_queries(hopper_width(p.head_dim)), kHopperBackwardKeys, kHopperBackwardSlots};
+}
+
 /// The list. Add a line here.
 const std::vector<Algorithm>& all_algorithms() {
   static const std::vector<Algorithm> list = {
@@ -72,6 +77,8 @@ const std::vector<Algorithm>& all_algorithms() {
        fma_backward_tile, make_flash_v2_backward},
       {"flash_v2_tensor", Pass::backward, "06", "the same on tensor cores, loads under way while it computes",
        tensor_backward_tile, make_flash_v2_tensor_backward},
+      {"flash_v3", Pass::backward, "07", "Hopper: S and P recomputed once; CTAs add up dQ in global memory, by TMA",
+       hopper_backward_tile, make_flash_v3_backward},
   };
   return list;
 }
@@ -139,6 +146,9 @@ std::unique_ptr<Schedule> make_schedule(const std::string& name, const Attention
   if (tile.whole_tiles && !(problem.pass == Pass::forward && (name == "flash_v2" || name == "flash_v2_tensor")))
     throw Error(ErrorKind::unsupported,
                 "--whole-tiles: described for the forward pass of flash_v2 and flash_v2_tensor only");
+  if (tile.any_order && !(problem.pass == Pass::backward && name == "flash_v3"))
+    throw Error(ErrorKind::unsupported,
+                "--any-order: only the backward pass of flash_v3 has sums whose order can be given up");
   return algorithm.make(problem, tile);
 }
 

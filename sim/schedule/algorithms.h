@@ -51,5 +51,6 @@ std::unique_ptr<Schedule> make_three_pass_backward(const AttentionProblem&, Tile
 std::unique_ptr<Schedule> make_flash_v1_backward(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v2_backward(const AttentionProblem&, TileShape);
 std::unique_ptr<Schedule> make_flash_v2_tensor_backward(const AttentionProblem&, TileShape);
+std::unique_ptr<Schedule> make_flash_v3_backward(const AttentionProblem&, TileShape);
 
 }  // namespace flashscope

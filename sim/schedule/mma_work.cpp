@@ -197,6 +197,60 @@ WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op, int element
   throw Error(ErrorKind::internal, std::string("wgmma_warp_work: ") + name_of(op.op) + " is no operation of these rungs");
 }
 
+WarpWork wgmma_backward_work(const Schedule& schedule, const TileOp& op) {
+  const TileShape& tile = schedule.tile();
+  const int width = hopper_width(schedule.problem().head_dim), element = element_bytes(schedule.problem().dtype);
+  constexpr int kRows = 2;                                             // keys of a thread
+  const int queries = kPairs * ceil_div(tile.br, 8), all = kRows * queries;  // its columns of S; elements
+  // dQ of a tile is shared out among the warpgroups: so many columns each, of 64 rows.
+  const int consumers = std::max(1, ceil_div(tile.bc, kWarpgroupRows));
+  const int dq_cols = std::max(8, ceil_div(tile.br * width, kWarpgroupRows * consumers)), dq = kRows * kPairs * dq_cols / 8;
+  switch (op.op) {
+    case Op::scores: return wgmma_product(tile.br, width, false, element);
+    case Op::d_probabilities: return wgmma_product(tile.br, width, true, element);  // under the exponentials
+    case Op::gradient_sum:
+      if (op.tensor == Tensor::dQ) return wgmma_product(dq_cols, tile.bc, false, element);
+      return wgmma_product(width, tile.br, true, element);
+    case Op::mask: {
+      const int n = 12 * kRows + 3 * all;
+      return WarpWork().then({.instructions = n, .clocks = straight(n), .alu = n});
+    }
+    case Op::probabilities: {  // LSE from shared memory, two a read; a multiply-add and an exponential; rounded in pairs
+      const int reads = queries / kPairs, n = 2 * all + all / 2 + reads;
+      return WarpWork().then({.instructions = n,
+                              .clocks = straight(n),
+                              .fma = all,
+                              .alu = all / 2,
+                              .mufu = all,
+                              .wavefronts = reads,
+                              .waits = 1});
+    }
+    case Op::d_scores: {  // D; a subtraction, a multiplication; rounded, and 8 × 8 matrices to shared memory, four a time
+      const int reads = queries / kPairs, stores = ceil_div(all, 8), n = 2 * all + all / 2 + reads + 2 * stores;
+      return WarpWork().then({.instructions = n,
+                              .clocks = straight(n),
+                              .fma = 2 * all,
+                              .alu = all / 2 + stores,
+                              .wavefronts = reads + 4 * stores,
+                              .waits = 2});
+    }
+    case Op::clear_gradient: return op.tensor == Tensor::dQ ? WarpWork() : arithmetic_work(kRows * kPairs * width / 8);
+    case Op::row_dot: return wgmma_product(kWarpgroupRows, width, false, element);
+    case Op::store: {
+      if (layout_of(op.tensor) == Layout::statistic) return WarpWork().then({.instructions = 8, .clocks = 16, .alu = 4});
+      if (op.adds)  // into swizzled shared memory, two a store; a warp of its own does the rest
+        return WarpWork().then(
+            {.instructions = dq, .clocks = straight(dq), .alu = dq / 2, .wavefronts = dq, .waits = 1});
+      return wgmma_warp_work(schedule, op);
+    }
+    case Op::load:  // a warp of its own asks, and nobody copies
+    case Op::barrier:
+    case Op::wait: return {};
+    default: break;
+  }
+  throw Error(ErrorKind::internal, std::string("wgmma_backward_work: ") + name_of(op.op) + " is no operation of this rung");
+}
+
 WarpWork quantize_warp_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy) {
   const int width = hopper_width(schedule.problem().head_dim), threads = std::max(1, copy.threads);
   switch (op.op) {

@@ -36,6 +36,9 @@ enum class Rescales { always, where_needed };
 WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op);
 WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op, int element_bytes, Rescales rescales);
 
+/// Any operation of the backward rung on wgmma, whose warps have 16 of their warpgroup's 64 keys.
+WarpWork wgmma_backward_work(const Schedule& schedule, const TileOp& op);
+
 /// Any operation of the kernel that rotates and rounds Q, K and V to fp8 (08_flash_v3_fp8_quantize.cuh).
 WarpWork quantize_warp_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy);
 

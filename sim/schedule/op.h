@@ -22,6 +22,7 @@ enum class Tensor : std::uint8_t {
   dP,   // seqlen_q × seqlen_k, gradient of the probabilities
   dS,   // seqlen_q × seqlen_k, gradient of the scores
   D,    // seqlen_q × 1, float32, rowsum(dO ∘ O)
+  dQ_sum,  // seqlen_q × head_dim, float32: CTAs add their parts of dQ to it
   // Of one of several parts of the keys (split_kv); one head a query head and split: head · splits + split
   O_split,    // seqlen_q × head_dim, float32
   LSE_split,  // seqlen_q × 1, float32
@@ -62,6 +63,7 @@ constexpr Layout layout_of(Tensor tensor) {
     case Tensor::O:
     case Tensor::dO:
     case Tensor::dQ:
+    case Tensor::dQ_sum:
     case Tensor::Q_fp8:
     case Tensor::O_split: return Layout::by_query;
     case Tensor::K:
@@ -137,6 +139,7 @@ struct TileOp {
   /// start.
   bool starts = false;
   int pending = 0;  // wait
+  bool adds = false;  // store: added to what lies there, element by element, in L2 (atomics, TMA)
 
   bool operator==(const TileOp&) const = default;
 };

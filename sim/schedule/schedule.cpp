@@ -14,6 +14,7 @@ namespace flashscope {
 const char* name_of(Tensor tensor) {
   static constexpr const char* names[kNumTensors] = {"Q",   "K", "V", "S",  "P",  "O",  "LSE", "M",
                                                       "L",   "dO", "dQ", "dK", "dV", "dP", "dS",  "D",
+                                                      "dQ_sum",
                                                       "O_split", "LSE_split",
                                                       "Q_fp8", "K_fp8", "V_fp8", "Q_scale", "K_scale", "V_scale",
                                                       "block_table"};
@@ -41,6 +42,7 @@ TensorShape shape_of(Tensor tensor, const AttentionProblem& p, const TileShape& 
     const int rows = tensor == Tensor::K_fp8 ? p.seqlen_k : num_tiles(p.seqlen_k, tile.bc) * tile.bc;
     return {rows, width, p.num_kv_heads(), 1, width};
   }
+  if (tensor == Tensor::dQ_sum) return {p.seqlen_q, p.head_dim, p.num_heads(), 4, p.head_dim};
   switch (layout_of(tensor)) {
     case Layout::by_query: return {p.seqlen_q, p.head_dim, p.num_heads(), element, p.head_dim};
     case Layout::by_key: {
@@ -372,6 +374,12 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
     t.sectors += count_sectors(access, first_byte + head * shape.head_bytes(), shape.pitch(), moved_rows, t.cols,
                                shape.element_bytes);
   return t;
+}
+
+void CtaProgram::add(Tensor tensor, int i, int j) {
+  TileOp t = moved(Op::store, tensor, i, j, tile_rows_of(tensor, i, j), tile_cols_of(tensor, j), Access::copy);
+  t.adds = true;
+  m_sink.op(t);
 }
 
 int CtaProgram::start(Tensor tensor, int i, int j, Access access) {

@@ -22,6 +22,7 @@ struct TileShape {
   int splits = 1;              // split_kv: parts of the keys, each a CTA's
   bool whole_tiles = false;    // flash_v2*, of somebody else: loads move whole tiles past the ends of Q, K and V too (TMA)
   int page_size = 0;           // split_kv: keys of a page of K and V, found through a block table; 0: K and V lie in one piece
+  bool any_order = false;      // flash_v3, backward: parts of dQ add up as they come, not in the order of key tiles
   bool operator==(const TileShape&) const = default;
 };
 
@@ -215,6 +216,8 @@ class CtaProgram {
   // Tiles by the paper's indices, as layout_of says: by query and statistics: tile i, by key: tile j, scores: (i, j).
   void load(Tensor tensor, int i, int j) { move(Op::load, tensor, i, j); }
   void store(Tensor tensor, int i, int j, Access access = Access::copy) { move(Op::store, tensor, i, j, access); }
+  /// Adds the tile to what lies in global memory. Counted as a write.
+  void add(Tensor tensor, int i, int j);
   /// Starts to load a tile and goes on (cp.async, TMA). Copies of single elements go through registers instead and have
   /// arrived at once: a plain load. But statistics, a row a thread, wait in the register that they come to. Returns how
   /// many loads are now under way because of it: 1 or 0.

@@ -110,12 +110,12 @@ inline std::vector<std::string> backward_rungs(const AttentionProblem& p) {
   return names;
 }
 
-/// All of them, each with the widest dtype that it is built for.
+/// All of them that take any head_dim, each with the widest dtype that it is built for. (TMA copies rows of 16 bytes.)
 inline std::vector<std::pair<std::string, DType>> backward_rungs() {
   std::vector<std::pair<std::string, DType>> all;
-  const std::vector<std::string> wide = backward_rungs(DType::fp32);
+  const std::vector<std::string> wide = backward_rungs(DType::fp32, 1);
   for (const std::string& name : wide) all.emplace_back(name, DType::fp32);
-  for (const std::string& name : backward_rungs(DType::fp16))
+  for (const std::string& name : backward_rungs(DType::fp16, 1))
     if (std::find(wide.begin(), wide.end(), name) == wide.end()) all.emplace_back(name, DType::fp16);
   return all;
 }

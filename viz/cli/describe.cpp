@@ -35,6 +35,7 @@ std::string describe(const TileShape& tile) {
   if (tile.splits != 1) text += formatted(", splits {}", tile.splits);
   if (tile.page_size != 0) text += formatted(", pages of {} keys", tile.page_size);
   if (tile.whole_tiles) text += ", whole tiles";
+  if (tile.any_order) text += ", dQ in any order";
   return text;
 }
 

@@ -133,6 +133,8 @@ const std::vector<ProblemOption>& problem_options() {
       of_tile("page-size", &TileShape::page_size, 0, kMaxPageSize,
               "split_kv: keys of a page of K and V, a power of two from " + std::to_string(kMinPageSize) +
                   "; 0: K and V in one piece (0)"),
+      flag("any-order", Group::tile, "flash_v3 backward: parts of dQ add up as they come, in other runs to other last bits",
+           [](Options& options) -> bool& { return options.tile.any_order; }),
       integer("ctas-per-sm", Group::residency, &Options::ctas_per_sm, 1, kMostCtasPerSm,
               "somebody else's kernel: CTAs that an SM holds (as many as fit)"),
       flag("persistent", Group::residency, "somebody else's kernel: one CTA an SM at a time, as where CTAs stay and take tile after tile",

@@ -94,7 +94,8 @@ SourceFile source_of(const std::string& algorithm, Pass pass) {
   file.name = name;
   // A kernel that two rungs share, or that is built in many ways, stands in a header: below the rung that includes it.
   for (const std::string shared :
-       {"row_softmax.cuh", "07_flash_v3.cuh", "08_flash_v3_fp8_quantize.cuh", "08_flash_v3_fp8.cuh"})
+       {"row_softmax.cuh", "07_flash_v3.cuh", "07_flash_v3_backward.cuh", "08_flash_v3_fp8_quantize.cuh",
+        "08_flash_v3_fp8.cuh"})
     if (std::any_of(file.lines.begin(), file.lines.end(),
                     [&](const std::string& line) { return contains(line, "#include") && contains(line, shared); })) {
       file.lines.insert(file.lines.end(), {"", kFileSeparator + shared + " " + std::string(80, '-'), ""});

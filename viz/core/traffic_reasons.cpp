@@ -68,6 +68,7 @@ const std::vector<TensorGroup>& tensor_groups() {
       {"dP and dS", {Tensor::dP, Tensor::dS}},
       {"dO", {Tensor::dO}},
       {"dQ", {Tensor::dQ}},
+      {"dQ, summed up", {Tensor::dQ_sum}},
       {"dK and dV", {Tensor::dK, Tensor::dV}},
       {"D", {Tensor::D}},
   };

@@ -200,6 +200,7 @@ Json tile_to_json(const TileShape& tile) {
   if (tile.splits != 1) object["splits"] = tile.splits;
   if (tile.page_size != 0) object["page_size"] = tile.page_size;
   if (tile.whole_tiles) object["whole_tiles"] = true;
+  if (tile.any_order) object["any_order"] = true;
   return object;
 }
 

@@ -135,6 +135,7 @@ RecordingRow row_from_json(const Json& object, const std::string& place) {
     if ((row.tile.page_size & (row.tile.page_size - 1)) != 0)
       throw Error(ErrorKind::input, place + ".tile.page_size: " + std::to_string(row.tile.page_size) + " is no power of two");
   }
+  if (tile.contains("any_order")) row.tile.any_order = bool_member(tile, "any_order", place + ".tile");
   if (tile.contains("whole_tiles")) row.tile.whole_tiles = bool_member(tile, "whole_tiles", place + ".tile");
   if (tile.contains("kv_order")) {
     const std::string order = string_member(tile, "kv_order", place + ".tile");
