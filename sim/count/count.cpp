@@ -1,14 +1,44 @@
 #include "sim/count/count.h"
 
+#include "sim/error.h"
+
 namespace flashscope {
 namespace {
 
+/// Asks now and then whether the count is still wanted.
+class Patience {
+ public:
+  Patience(const std::function<bool(double)>& progress, std::int64_t ctas)
+      : m_progress(progress), m_ctas(ctas), m_left(progress ? kOpsBetween : INT64_MAX) {}
+  void op() {
+    if (--m_left == 0) ask();
+  }
+  void cta_done() { ++m_done; }
+
+ private:
+  static constexpr std::int64_t kOpsBetween = 4096;
+
+  void ask() {
+    m_left = kOpsBetween;
+    if (!m_progress(static_cast<double>(m_done) / static_cast<double>(m_ctas)))
+      throw Error(ErrorKind::internal, "cancelled");
+  }
+
+  const std::function<bool(double)>& m_progress;
+  const std::int64_t m_ctas;  // that are walked
+  std::int64_t m_done = 0, m_left;
+};
+
 class CountSink final : public OpSink {
  public:
-  CountSink(const Schedule& schedule, KernelCount& into) : m_schedule(schedule), m_into(into) {}
+  CountSink(const Schedule& schedule, KernelCount& into, Patience& patience)
+      : m_schedule(schedule), m_into(into), m_patience(patience) {}
   void set_times(std::int64_t times) { m_times = times; }
 
-  void op(const TileOp& op) override { add_op(m_schedule, op, m_times * m_repeat, m_into); }
+  void op(const TileOp& op) override {
+    m_patience.op();
+    add_op(m_schedule, op, m_times * m_repeat, m_into);
+  }
   bool collapses() const override { return true; }
   bool only_counts() const override { return true; }
   void begin_repeat(const Repeat& repeat) override { m_repeat = repeat.times; }
@@ -17,6 +47,7 @@ class CountSink final : public OpSink {
  private:
   const Schedule& m_schedule;
   KernelCount& m_into;
+  Patience& m_patience;
   std::int64_t m_times = 1;   // CTAs alike
   std::int64_t m_repeat = 1;  // tiles alike
 };
@@ -99,17 +130,27 @@ void add_op(const Schedule& schedule, const TileOp& op, std::int64_t times, Kern
   }
 }
 
-Count count(const Schedule& schedule) {
+Count count(const Schedule& schedule, const std::function<bool(double)>& progress) {
+  const bool heads_alike = schedule.sector_aligned();
+  const auto heads_walked = [&](const KernelLaunch& launch) { return heads_alike && launch.heads > 0 ? 1 : launch.heads; };
+  std::vector<std::vector<std::pair<std::int64_t, std::int64_t>>> classes;
+  std::int64_t ctas = 0;
+  for (int k = 0; k < static_cast<int>(schedule.kernels().size()); ++k) {
+    classes.push_back(schedule.cta_classes(k));
+    ctas += static_cast<std::int64_t>(classes.back().size()) * heads_walked(schedule.kernels()[static_cast<std::size_t>(k)]);
+  }
+  Patience patience(progress, ctas);
   Count result;
   for (int k = 0; k < static_cast<int>(schedule.kernels().size()); ++k) {
     const KernelLaunch& launch = schedule.kernels()[static_cast<std::size_t>(k)];
     KernelCount& kernel = result.kernels.emplace_back();
-    CountSink sink(schedule, kernel);
-    const bool heads_alike = schedule.sector_aligned();
-    const int heads_walked = heads_alike && launch.heads > 0 ? 1 : launch.heads;
-    for (const auto& [inner, alike] : schedule.cta_classes(k)) {
+    CountSink sink(schedule, kernel, patience);
+    for (const auto& [inner, alike] : classes[static_cast<std::size_t>(k)]) {
       sink.set_times(alike * (heads_alike ? launch.heads : 1));
-      for (int head = 0; head < heads_walked; ++head) schedule.walk(k, head * launch.ctas_per_head + inner, sink);
+      for (int head = 0; head < heads_walked(launch); ++head) {
+        schedule.walk(k, head * launch.ctas_per_head + inner, sink);
+        patience.cta_done();
+      }
     }
     add(kernel, result.total);
   }

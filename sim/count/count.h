@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "sim/schedule/schedule.h"
@@ -30,7 +31,9 @@ struct Count {
   KernelCount total;
 };
 
-Count count(const Schedule& schedule);
+/// `progress`: called every some thousand operations with the done share 0 … 1; returning false stops the count with
+/// Error(internal, "cancelled"). One CTA of small tiles can take minutes.
+Count count(const Schedule& schedule, const std::function<bool(double)>& progress = {});
 
 /// What a sink adds for one operation; the engine and the stage use the same numbers.
 void add_op(const Schedule& schedule, const TileOp& op, std::int64_t times, KernelCount& into);

@@ -106,7 +106,7 @@ class Run {
     m_options = &options;
     m_hbm = m_l2_link = Server();
     Prediction prediction;
-    const Count counted = count(m_schedule);
+    const Count counted = counted_for(m_schedule, options);
     m_total_ctas = 0;
     for (int k = 0; k < static_cast<int>(m_schedule.kernels().size()); ++k) m_total_ctas += ctas_of(k);
     m_done_ctas = m_operations = 0;

@@ -32,7 +32,7 @@ struct RunOptions {
   std::int64_t op_budget = 20'000'000;
   /// Up to so many operations larger steps are taken only where they are seen to change nothing.
   std::int64_t settled_op_budget = 160'000'000;
-  /// Called now and then with the done share 0 … 1; returning false stops the run with Error(internal, "cancelled").
+  /// Called now and then with the done share 0 … 1 of the run under way (one of several, where runs are compared); returning false stops the run with Error(internal, "cancelled").
   std::function<bool(double)> progress;
 };
 

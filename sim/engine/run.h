@@ -20,6 +20,9 @@ Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine,
 Prediction simulate_some_ctas(const Schedule& schedule, const Machine& machine, const RunOptions& options,
                               const Grain& grain);
 
+/// count(), cancelled as the run is.
+Count counted_for(const Schedule& schedule, const RunOptions& options);
+
 /// Sums of the kernels' HBM traffic.
 void add_up(Prediction& prediction);
 

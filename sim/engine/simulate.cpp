@@ -97,9 +97,14 @@ bool are_ctas_alike(const Schedule& schedule) {
 
 }  // namespace
 
+Count counted_for(const Schedule& schedule, const RunOptions& options) {
+  if (!options.progress) return count(schedule);
+  return count(schedule, [&](double) { return options.progress(0); });  // the run has not begun
+}
+
 Prediction simulate(const Schedule& schedule, const Machine& machine, const RunOptions& options) {
   if (options.trace) return simulate_all(schedule, machine, options);
-  const std::vector<KernelCount> kernels = count(schedule).kernels;
+  const std::vector<KernelCount> kernels = counted_for(schedule, options).kernels;
   const std::int64_t ops = steps_of(kernels, {});
   if (ops <= options.op_budget)
     return simulate_all(schedule, machine, options, {{}, score_tiles(schedule, machine)});

@@ -38,7 +38,7 @@ Line line_of(const Schedule& schedule, int k, const KernelCount& counted, const 
 
 Prediction simulate_some_ctas(const Schedule& schedule, const Machine& machine, const RunOptions& options,
                               const Grain& grain) {
-  const Count counted = count(schedule);
+  const Count counted = counted_for(schedule, options);
   std::vector<Line> lines;
   std::vector<std::int64_t> small, large;
   for (int k = 0; k < static_cast<int>(schedule.kernels().size()); ++k) {

@@ -37,7 +37,7 @@ Prediction simulate_some_heads(const Schedule& schedule, const Machine& machine,
   if (large_heads == heads) return simulate_all(schedule, machine, options, grain);
   const Prediction small = run_heads(small_heads), large = run_heads(large_heads);
   return continued(std::vector<Line>(schedule.kernels().size(), {small_heads, large_heads, heads}), small, large,
-                   count(schedule));
+                   counted_for(schedule, options));
 }
 
 }  // namespace flashscope

@@ -216,6 +216,36 @@ class PlainSink final : public OpSink {
   KernelCount& m_into;
 };
 
+TEST_CASE("a long count tells how far it is, can be stopped inside of one CTA, and is the same for being asked") {
+  AttentionProblem p = paper_problem();
+  p.seqlen_q = p.seqlen_k = 1000;
+  const TileShape small{4, 3, 1};
+  for (const char* algorithm : {"flash_v1", "flash_v2", "three_pass"}) {
+    CAPTURE(algorithm);
+    const auto schedule = make_schedule(algorithm, p, small);
+    int asked = 0;
+    double last = 0;
+    const Count watched = count(*schedule, [&](double share) {
+      ++asked;
+      CHECK(share >= last);
+      CHECK(share <= 1);
+      last = share;
+      return true;
+    });
+    const Count plain = count(*schedule);
+    CHECK(watched.total.sm == plain.total.sm);
+    CHECK(watched.total.ops == plain.total.ops);
+    CHECK(watched.total.exps == plain.total.exps);
+    CHECK(watched.total.flops == plain.total.flops);
+    if (std::string(algorithm) == "flash_v1") {  // one CTA, which no folding shortens
+      CHECK(asked > 10);
+      asked = 0;
+      CHECK_THROWS_AS(count(*schedule, [&](double) { return ++asked < 3; }), Error);
+      CHECK(asked == 3);
+    }
+  }
+}
+
 TEST_CASE("collapsing like tiles changes nothing") {
   std::mt19937 random(7);
   for (int round = 0; round < rounds(150); ++round) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <thread>
 
 #include "sim/count/count.h"
 #include "sim/error.h"
@@ -201,6 +202,30 @@ TEST_CASE("what is under way stops when it is cancelled, when settings change, a
     session.request(s);
   }
   CHECK(std::chrono::steady_clock::now() - started < std::chrono::seconds(60));
+}
+
+TEST_CASE("a count of many minutes ends when it is cancelled, and says so") {
+  Session session({load_machine("nvidia-h200")}, {});
+  Settings s;
+  s.problem.seqlen_q = s.problem.seqlen_k = 65536;
+  s.tile = {2, 2, 1};  // 1.07 thousand million tiles, all of them in one CTA of flash_v1
+  s.algorithms = {"flash_v1", "flash_v2"};
+  s.stage_seqlen = 64;
+  session.request(s);
+  CHECK(session.wait().asks_first);
+  session.confirm();
+  const auto started = std::chrono::steady_clock::now();
+  const auto waited = [&] { return std::chrono::steady_clock::now() - started; };
+  while (session.poll().progress == 1 && waited() < std::chrono::seconds(30)) std::this_thread::yield();
+  CHECK(session.poll().progress < 1);
+  session.cancel();
+  while (session.is_working() && waited() < std::chrono::seconds(60)) std::this_thread::yield();
+  CHECK_FALSE(session.is_working());
+  const Results& results = session.wait();
+  REQUIRE(results.whole[0]);
+  CHECK(results.whole[0]->count.reason == "cancelled");
+  CHECK(results.whole[0]->prediction.reason == "cancelled");
+  CHECK(results.asks_first);
 }
 
 TEST_CASE("an unknown GPU is named") {

@@ -112,7 +112,7 @@ RunFacts predict(const LessonRun& run, const viz::StillWanted& still_wanted) {
     run_options.progress = still_wanted;
     prediction = simulate(*schedule, machine, run_options);
   } else {
-    prediction.count = count(*schedule).total;
+    prediction.count = count(*schedule, still_wanted).total;
     prediction.simulated_heads = schedule->problem().num_heads();
   }
   Json document = prediction_to_json(*schedule, machine, options.start, prediction);

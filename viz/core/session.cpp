@@ -36,6 +36,9 @@ void merge_clocks(Results& results) {
   }
 }
 
+/// Of the progress that is shown: counting takes less time than timing.
+constexpr double kCountingShare = 0.1;
+
 /// A number that is wanted no more: unwinds out of a timed run.
 struct Outdated {};
 
@@ -87,8 +90,10 @@ void Session::cancel() {
   const std::lock_guard lock(m_mutex);
   if (m_finished == m_generation) return;
   m_finished = ++m_generation;
-  for (auto& run : m_latest.whole)
+  for (auto& run : m_latest.whole) {
+    if (run && !run->count.value) run->count = kernels::Measured<KernelCount>::unavailable("cancelled");
     if (run && !run->prediction.value) run->prediction = kernels::Measured<Prediction>::unavailable("cancelled");
+  }
   m_latest.progress = 1;
   m_latest.asks_first = true;
   m_fresh = true;
@@ -224,6 +229,17 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
       std::int64_t{num_tiles(st.problem.seqlen_q, st.tile.br)} * num_tiles(st.problem.seqlen_k, st.tile.bc);
   const bool asks = tiles > kAskAboveTiles && !confirmed;
   const std::string reason = asks ? "a long run: press “Simulate the whole problem”" : "simulating …";
+  // What the worker asks inside of long counts and runs: stops when the settings have changed, and tells how far it has come
+  // about ten times a second.
+  auto shown = std::chrono::steady_clock::now();
+  const auto goes_on = [&](double share) {
+    Worker::pause();
+    const auto now = std::chrono::steady_clock::now();
+    if (now - shown < std::chrono::milliseconds(100)) return is_current(generation);
+    shown = now;
+    results.progress = std::max(results.progress, share);  // runs begin anew, a bar does not
+    return publish(results, generation);
+  };
   std::array<std::unique_ptr<Schedule>, 2> schedules;
   for (std::size_t which = 0; which < 2; ++which)
     guarded(results.errors[which], [&] {
@@ -232,23 +248,23 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
       results.whole[which] =
           WholeRun{kernels::Measured<KernelCount>::unavailable(reason), schedules[which]->closed_form(),
                    compulsory_bytes(st.problem), kernels::Measured<Prediction>::unavailable(reason)};
-      if (!asks) results.whole[which]->count = kernels::Measured<KernelCount>::of(count(*schedules[which]).total);
     });
   results.asks_first = asks;
   results.progress = asks ? 1 : 0;
+  if (asks) return publish_or_leave(results);
+  for (std::size_t which = 0; which < 2; ++which) {
+    if (!results.whole[which]) continue;
+    guarded(results.errors[which], [&] {
+      const auto progress = [&](double share) { return goes_on(kCountingShare * (static_cast<double>(which) + share) / 2); };
+      results.whole[which]->count = kernels::Measured<KernelCount>::of(count(*schedules[which], progress).total);
+    });
+  }
   publish_or_leave(results);
-  if (asks) return;
 
   for (std::size_t which = 0; which < 2; ++which) {
     if (!results.whole[which]) continue;
-    auto shown = std::chrono::steady_clock::now();
     const auto progress = [&](double share) {
-      Worker::pause();
-      const auto now = std::chrono::steady_clock::now();
-      if (now - shown < std::chrono::milliseconds(100)) return is_current(generation);
-      shown = now;
-      results.progress = (static_cast<double>(which) + share) / 2;
-      return publish(results, generation);
+      return goes_on(kCountingShare + (1 - kCountingShare) * (static_cast<double>(which) + share) / 2);
     };
     std::string error;
     guarded(error, [&] {
