@@ -210,11 +210,18 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
     return is_current(generation);
   };
 
+  if (confirmed) {  // the stage is drawn already: what was asked for is the rest
+    const std::lock_guard lock(m_mutex);
+    if (m_latest.settings == settings && m_latest.stage[0] && m_latest.stage[1]) {
+      results.stage_problem = m_latest.stage_problem;
+      results.stage = m_latest.stage;
+    }
+  }
   std::string problem_error;
-  guarded(problem_error, [&] { results.stage_problem = stage_problem(settings, kMaxStageOps); });
+  if (!results.stage[0]) guarded(problem_error, [&] { results.stage_problem = stage_problem(settings, kMaxStageOps); });
   for (std::size_t which = 0; which < 2; ++which) {
     results.errors[which] = problem_error;
-    if (problem_error.empty())
+    if (problem_error.empty() && !results.stage[which])
       guarded(results.errors[which], [&] {
         Worker::pause();
         results.stage[which] = trace_stage(settings.algorithms[which], results.stage_problem, settings.tile, *machine,
