@@ -45,8 +45,11 @@ add_library(flashscope_imgui STATIC
   ${imgui}/misc/cpp/imgui_stdlib.cpp ${imgui}/backends/imgui_impl_glfw.cpp ${imgui}/backends/imgui_impl_opengl3.cpp)
 add_library(PkgConfig::imgui ALIAS flashscope_imgui)
 target_include_directories(flashscope_imgui SYSTEM PUBLIC ${imgui} ${imgui}/misc/cpp)
-target_compile_definitions(flashscope_imgui PUBLIC IMGUI_IMPL_OPENGL_ES3 ImDrawIdx=unsigned
-)
+target_compile_definitions(flashscope_imgui PUBLIC IMGUI_IMPL_OPENGL_ES3 ImDrawIdx=unsigned)
+# Nothing in it throws. Otherwise each call beside something to destroy is a detour through JavaScript.
+target_compile_options(flashscope_imgui PRIVATE -fno-exceptions)
+set_source_files_properties(${imgui}/backends/imgui_impl_opengl3.cpp PROPERTIES
+  COMPILE_DEFINITIONS glGetIntegerv=page_gl_integer)  # viz/web/gl_state.cpp
 target_link_libraries(flashscope_imgui PUBLIC glfw)
 set(imgui_VERSION 1.86)
 set(glfw3_VERSION "of emscripten ${EMSCRIPTEN_VERSION}")

@@ -167,7 +167,7 @@ TEST_CASE("G02: without a display the window is refused in one message that name
   unsetenv("DISPLAY");
   unsetenv("WAYLAND_DISPLAY");
   try {
-    run_window({}, {small_machine()}, {}, LessonLibrary::shipped(), true, true);
+    run_window({}, {small_machine()}, [] { return std::vector<Recording>(); }, LessonLibrary::shipped(), true, true);
     FAIL("a window without a display");
   } catch (const Error& error) {
     CHECK(error.kind() == ErrorKind::env);

@@ -79,7 +79,7 @@ void run(int argc, const char* const* argv) {
   if (arguments.render)
     render(arguments, std::move(machines), shipped_recordings());
   else
-    run_window(arguments.state, std::move(machines), shipped_recordings(), library_of(arguments),
+    run_window(arguments.state, std::move(machines), shipped_recordings, library_of(arguments),
                arguments.looks_given, arguments.layout_given);
 }
 

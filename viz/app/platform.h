@@ -47,8 +47,8 @@ std::optional<std::string> wanted_state();
 std::string hand_over(const std::string& path);
 /// What to say when a folder full of files cannot be saved; "" when it can.
 std::string why_no_folder();
-/// A file that is kept between starts was written.
-void keep(const std::string& path);
+/// A file that is kept between starts was written; returns what to tell the user, or "".
+std::string keep(const std::string& path);
 /// Asks the user for files, which then arrive as dropped ones; returns what to tell the user, or "".
 std::string ask_for_files();
 /// What to say when the window cannot be closed from inside; "" when it can.

@@ -63,7 +63,7 @@ void show_state(const std::string&) {}
 std::optional<std::string> wanted_state() { return std::nullopt; }
 std::string hand_over(const std::string& path) { return "Saved " + path; }
 std::string why_no_folder() { return ""; }
-void keep(const std::string&) {}
+std::string keep(const std::string&) { return ""; }
 std::string ask_for_files() { return "Drop a lesson (.md) or a machine description (.json) on this window"; }
 std::string why_not_closed() { return ""; }
 

@@ -330,7 +330,7 @@ float scale_for(float width, float height, const Looks& looks) {
   return std::clamp(std::floor(fit * 16) / 16, 0.5f, 6.0f);
 }
 
-void run_window(AppState state, std::vector<Machine> machines, std::vector<Recording> recordings,
+void run_window(AppState state, std::vector<Machine> machines, std::function<std::vector<Recording>()> read_recordings,
                 LessonLibrary library, bool looks_given, bool layout_given, std::string notice) {
   const Glfw glfw;
   platform::prepare_files();
@@ -350,8 +350,9 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     news = true;
     glfwPostEmptyEvent();
   };
+  bool is_shown = false;
+  std::vector<Recording> recordings;
   auto session_owner = std::make_unique<Session>(machines, recordings, wake, kernels::open_device);
-  request_for(*session_owner, state);
   auto lessons = std::make_unique<LessonSession>(std::move(library), make_lesson_engine(), wake);
   const std::string kept_progress = progress_path();
   std::string progress_notice;
@@ -388,7 +389,12 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     }
     if (!state.playback.playing && frames_due <= 0) continue;  // woken for nothing
 
-    // 2. Files dropped on the window, and a state that came from outside.
+    // 2. What takes its time to read, now that there is something to look at; files dropped on the window; a state that came
+    // from outside.
+    if (is_shown && read_recordings) {
+      recordings = std::exchange(read_recordings, nullptr)();
+      session_owner = std::make_unique<Session>(machines, recordings, wake, kernels::open_device);
+    }
     const auto tell = [&](const std::string& text) {
       notice = text;
       notice_until = Clock::now() + kNoticeTime;
@@ -432,6 +438,7 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     for (const Action& action : actions) state = apply(action, state, results);
     if (std::exchange(window.input().escape, false)) {
       state.show_help = false;
+      notice.clear();
       if (frames) {
         state.playback = frames->before;
         tell("Stopped after " + std::to_string(frames->next) + " pictures in " + frames->folder);
@@ -502,27 +509,28 @@ void run_window(AppState state, std::vector<Machine> machines, std::vector<Recor
     }
     window.show();
     --frames_due;
+    is_shown = true;
 
     // 6. What the user changed.
     if (state.learn.progress != saved) {
       saved = state.learn.progress;
       if (const std::string refused = save_progress(kept_progress, saved); !refused.empty()) tell(refused);
-      platform::keep(kept_progress);
+      if (const std::string told = platform::keep(kept_progress); !told.empty()) tell(told);
     }
     if (state.looks != kept_looks) {
       kept_looks = state.looks;
       save_window_memory(memory_path, {memory.place, state.looks, layout_token(state)});
-      platform::keep(memory_path);
+      if (const std::string told = platform::keep(memory_path); !told.empty()) tell(told);
     }
     if (!state.playback.playing) platform::show_state(token_of(state));
-    request_for(session, state);
+    if (!read_recordings) request_for(session, state);
     if (frame.confirm) session.confirm();
     if (frame.measure) session.request_live({state.settings, ++measurements});
     if (frame.cancel) cancel_shown(session, state);
   }
   save_window_memory(memory_path,
                      {window.is_minimised() ? memory.place : window.place(), state.looks, layout_token(state)});
-  // A count of many millions of tiles cannot be interrupted; closing the window does not wait for it.
+  // Closing the window does not wait long for work that is slow to leave.
   Session& session = *session_owner;
   session.cancel();
   session.cancel_sweep();

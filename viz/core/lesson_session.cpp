@@ -15,10 +15,9 @@ const Lesson* LessonBook::find(const std::string& id) const {
 
 LessonSession::LessonSession(LessonLibrary library, LessonEngine engine, std::function<void()> wake)
     : m_library(std::make_shared<const LessonLibrary>(std::move(library))),
-      m_list(std::make_shared<const LessonList>(read_lessons(*m_library))),
       m_engine(std::move(engine)),
       m_wake(std::move(wake)),
-      m_polled{m_library, m_list, nullptr, 1},
+      m_polled{m_library, nullptr, nullptr, 1},
       m_worker([this] { work(); }) {}
 
 LessonSession::~LessonSession() {
@@ -45,6 +44,7 @@ void LessonSession::request(const std::string& id) {
 
 const LessonBook& LessonSession::poll() {
   const std::lock_guard lock(m_mutex);
+  m_polled.list = m_list;
   m_polled.open = m_open;
   m_polled.progress = m_progress;
   return m_polled;
@@ -59,7 +59,9 @@ const LessonBook& LessonSession::wait() {
 }
 
 void LessonSession::work() {
+  const auto list = std::make_shared<const LessonList>(read_lessons(*m_library, [] { Worker::pause(); }));
   std::unique_lock lock(m_mutex);
+  m_list = list;
   for (;;) {
     Worker::wait(m_changed, lock, [this] { return m_stop || m_finished != m_generation; });
     if (m_stop) return;
@@ -75,8 +77,8 @@ void LessonSession::work() {
       return true;
     };
     const auto lesson =
-        std::find_if(m_list->lessons.begin(), m_list->lessons.end(), [&](const Lesson& l) { return l.id == wanted; });
-    if (lesson != m_list->lessons.end()) {
+        std::find_if(list->lessons.begin(), list->lessons.end(), [&](const Lesson& l) { return l.id == wanted; });
+    if (lesson != list->lessons.end()) {
       try {
         open = std::make_shared<const OpenLesson>(open_lesson(*lesson, *m_library, m_engine, still_wanted));
       } catch (const Error&) {

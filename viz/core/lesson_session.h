@@ -1,4 +1,4 @@
-// Lessons beside the frame loop: a worker opens the lesson that is wanted, which means predicting its runs.
+// Lessons beside the frame loop: a worker reads them, then opens the lesson that is wanted, which means predicting its runs.
 #pragma once
 #include <condition_variable>
 #include <functional>
@@ -19,7 +19,7 @@ namespace flashscope::viz {
 /// What the Learn view knows. A value; an open lesson never changes.
 struct LessonBook {
   std::shared_ptr<const LessonLibrary> library;
-  std::shared_ptr<const LessonList> list;
+  std::shared_ptr<const LessonList> list;  // nullptr until it is read
   std::shared_ptr<const OpenLesson> open;  // the one that state.learn.lesson names, once its runs are predicted
   double progress = 1;                     // of opening it
 
@@ -43,15 +43,15 @@ class LessonSession {
   void work();
 
   const std::shared_ptr<const LessonLibrary> m_library;
-  const std::shared_ptr<const LessonList> m_list;
   const LessonEngine m_engine;
   const std::function<void()> m_wake;
 
   std::mutex m_mutex;  // guards what follows
   std::condition_variable m_changed;
   std::string m_wanted;
-  std::uint64_t m_generation = 0, m_finished = 0;
+  std::uint64_t m_generation = 1, m_finished = 0;
   bool m_stop = false;
+  std::shared_ptr<const LessonList> m_list;  // nullptr until it is read
   std::shared_ptr<const OpenLesson> m_open;
   double m_progress = 1;
 

@@ -105,9 +105,10 @@ Lesson LessonLibrary::lesson(const std::string& name) const {
   throw Error(ErrorKind::usage, "lesson: '" + name + "' is not one of " + (names.empty() ? "(no lesson here)" : names));
 }
 
-LessonList read_lessons(const LessonLibrary& library) {
+LessonList read_lessons(const LessonLibrary& library, const std::function<void()>& between) {
   LessonList list;
   for (const std::string& file : library.files()) {
+    if (between) between();
     try {
       Lesson lesson = parse_lesson(library.text(file), file);
       const auto same = std::find_if(list.lessons.begin(), list.lessons.end(),

@@ -1,6 +1,7 @@
 // Where lessons come from: those shipped with the product, or a folder of the lecturer's. Nothing outside the folder is
 // read, whatever a lesson says.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,7 @@ struct LessonList {
   std::vector<Lesson> lessons;
   std::vector<std::string> faults;
 };
-LessonList read_lessons(const LessonLibrary& library);
+/// `between`, where given, is called before each file.
+LessonList read_lessons(const LessonLibrary& library, const std::function<void()>& between = {});
 
 }  // namespace flashscope

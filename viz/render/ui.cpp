@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
+#include <utility>
 
 namespace flashscope::viz {
 namespace {
 
-bool exists(const std::string& path) { return std::ifstream(path).good(); }
+/// A font's file, read once: a window that changes its size makes its fonts anew.
+struct FontFile {
+  std::string path, bytes;  // empty: none of the names is in a known font folder
+};
 
-/// The first of the names that a known font folder has; "" when none.
-std::string find_font(std::initializer_list<const char*> names) {
+/// The first of the names that a known font folder has.
+FontFile read_font(std::initializer_list<const char*> names) {
   static const char* folders[] = {"/usr/share/fonts/opentype/inter/",
                                   "/usr/share/fonts/inter/",
                                   "/usr/share/fonts/truetype/inter/",
@@ -23,20 +28,36 @@ std::string find_font(std::initializer_list<const char*> names) {
                                   "/Library/Fonts/",
                                   "/System/Library/Fonts/Supplemental/"};
   for (const char* name : names)
-    for (const char* folder : folders)
-      if (exists(std::string(folder) + name)) return std::string(folder) + name;
-  return "";
+    for (const char* folder : folders) {
+      const std::string path = std::string(folder) + name;
+      std::ifstream file(path, std::ios::binary | std::ios::ate);
+      if (!file) continue;
+      std::string bytes(static_cast<std::size_t>(file.tellg()), '\0');
+      file.seekg(0);
+      if (file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) return {path, std::move(bytes)};
+    }
+  return {};
+}
+/// `names` beginning with the same one are the same.
+const FontFile& font_file(std::initializer_list<const char*> names) {
+  static std::map<std::string, FontFile> read;
+  const auto known = read.find(*names.begin());
+  return known != read.end() ? known->second : read.emplace(*names.begin(), read_font(names)).first->second;
 }
 
-// Latin, Greek, super- and subscripts, arrows, mathematical operators, geometric shapes.
-const ImWchar kRanges[] = {0x0020, 0x00FF, 0x0370, 0x03FF, 0x1D40, 0x1D40, 0x2010, 0x2027, 0x2070, 0x209C, 0x2113,
-                           0x2113, 0x2190, 0x21FF, 0x2200, 0x22FF, 0x25A0, 0x25FF, 0x2713, 0x2713, 0};
+// Latin, Greek letters, punctuation, super- and subscripts, arrows, what formulas are written with, some shapes. Each is
+// drawn for each font before the first frame. viz/web/CMakeLists.txt cuts the page's fonts down to the same.
+const ImWchar kRanges[] = {0x0020, 0x00FF, 0x0391, 0x03C9, 0x1D40, 0x1D40, 0x2010, 0x2027, 0x2044, 0x2044, 0x2070, 0x209C,
+                           0x2113, 0x2113, 0x2190, 0x2195, 0x21D0, 0x21D4, 0x2200, 0x222B, 0x2248, 0x2248, 0x2260, 0x2265,
+                           0x226A, 0x226B, 0x2282, 0x2287, 0x2295, 0x2299, 0x22C5, 0x22C5, 0x22EE, 0x22F1, 0x2308, 0x230B,
+                           0x25A0, 0x25A1, 0x25B2, 0x25B3, 0x25B6, 0x25B7, 0x25BC, 0x25BD, 0x25C0, 0x25C1, 0x25C6, 0x25C7,
+                           0x25CB, 0x25CB, 0x25CF, 0x25CF, 0x2713, 0x2713, 0x2717, 0x2717, 0};
 const ImWchar kDigits[] = {'0', '9', 0};
 
 ImFont* add_font(std::initializer_list<const char*> names, float size) {
   ImFontAtlas* atlas = ImGui::GetIO().Fonts;
-  const std::string text = find_font(names);
-  if (text.empty()) {
+  const FontFile& text = font_file(names);
+  if (text.bytes.empty()) {
     ImFontConfig config;
     config.SizePixels = std::max(13.0f, size);
     return atlas->AddFontDefault(&config);
@@ -46,13 +67,18 @@ ImFont* add_font(std::initializer_list<const char*> names, float size) {
   ImFontConfig digits;
   digits.GlyphMinAdvanceX = digits.GlyphMaxAdvanceX = size * 0.6f;
   digits.OversampleH = 2;
-  ImFont* font = atlas->AddFontFromFileTTF(text.c_str(), size, &digits, kDigits);
+  const auto add = [&](const FontFile& file, ImFontConfig config, const ImWchar* ranges) {
+    config.FontDataOwnedByAtlas = false;
+    return atlas->AddFontFromMemoryTTF(const_cast<char*>(file.bytes.data()), static_cast<int>(file.bytes.size()), size,
+                                       &config, ranges);
+  };
+  ImFont* font = add(text, digits, kDigits);
   ImFontConfig rest;
   rest.MergeMode = true;
   rest.OversampleH = 2;
-  atlas->AddFontFromFileTTF(text.c_str(), size, &rest, kRanges);
-  const std::string symbols = find_font({"DejaVuSans.ttf"});
-  if (!symbols.empty() && symbols != text) atlas->AddFontFromFileTTF(symbols.c_str(), size, &rest, kRanges);
+  add(text, rest, kRanges);
+  const FontFile& symbols = font_file({"DejaVuSans.ttf"});
+  if (!symbols.bytes.empty() && symbols.path != text.path) add(symbols, rest, kRanges);
   return font;
 }
 

@@ -59,7 +59,7 @@ void run() {
   }
   state = clamp(state);  // as a state that comes from a link is
   std::vector<Machine> machines = known_machines(AppState{}.settings.gpu);
-  run_window(state, std::move(machines), shipped_recordings(), std::move(lessons), arguments.looks_given,
+  run_window(state, std::move(machines), shipped_recordings, std::move(lessons), arguments.looks_given,
              arguments.layout_given, notice);
 }
 

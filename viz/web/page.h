@@ -18,7 +18,7 @@ char* page_wanted_state();               // what stands after #, when it is not 
 void page_show_state(const char* token); // after #
 
 void page_restore();  // files that page_keep stored in this browser
-void page_keep(const char* path);
+int page_keep(const char* path);  // 1: it cannot, and nobody was told yet
 void page_download(const char* path);
 void page_ask_for_files();
 void page_fail(const char* text);  // instead of the window

@@ -12,8 +12,9 @@ mergeInto(LibraryManager.library, {
     wakeUp: null,      // of the wait that an event ends
     timer: 0,
     isLost: false, isRestored: false,
-    shownState: null,  // what stands after # because of show_state
+    shownState: null,  // what stands after # because of show_state, at once or soon
     shownAt: 0, showTimer: 0,
+    keepsNothing: false,  // storage is refused or full, and that was said
     wantedState: null,
     leaveIn: 0,        // frames until a lifted finger hovers no more
     fingers: null,     // that touch: where each was last
@@ -40,13 +41,16 @@ mergeInto(LibraryManager.library, {
         Page.wakeUp = null;
         clearTimeout(Page.timer);
         Page.eventSeen = false;
-        if (drawing) requestAnimationFrame(resume);
+        if (drawing && Page.frames > 0) requestAnimationFrame(resume);
         else setTimeout(resume, 0);
       };
       Page.wakeUp = go;
       if (Page.eventSeen || drawing || milliseconds === 0) go();
       else if (milliseconds > 0) Page.timer = setTimeout(go, milliseconds);
     },
+
+    // Nothing is computed, nothing moves and the address is up to date, until the next event.
+    isQuiet: function() { return Page.frames > 0 && !!Page.wakeUp && !Page.eventSeen && !Page.showTimer; },
 
     // --- The canvas ----------------------------------------------------------------------------------------------
     fitCanvas: function() {
@@ -172,8 +176,9 @@ mergeInto(LibraryManager.library, {
       const paths = [];
       for (const file of files) {
         const path = folder + '/' + file.name.replace(/\//g, '_');
-        FS.writeFile(path, new Uint8Array(await file.arrayBuffer()));
         paths.push(path);
+        // A folder, or more than memory holds: the program finds no such file, and says so.
+        try { FS.writeFile(path, new Uint8Array(await file.arrayBuffer())); } catch (e) {}
       }
       const win = GLFW.active;
       if (!win || !win.dropFunc || !paths.length) return;
@@ -204,22 +209,39 @@ mergeInto(LibraryManager.library, {
       FS.mkdirTree(path.substring(0, path.lastIndexOf('/')));
       FS.writeFile(path, text);
     },
+    // True when it is news that nothing can be kept.
     keep: function(path) {
-      try { localStorage.setItem(Page.prefix + path, FS.readFile(path, { encoding: 'utf8' })); } catch (e) {}
+      try {
+        localStorage.setItem(Page.prefix + path, FS.readFile(path, { encoding: 'utf8' }));
+        Page.keepsNothing = false;
+      } catch (e) {
+        const said = Page.keepsNothing;
+        Page.keepsNothing = true;
+        return !said;
+      }
+      return false;
     },
 
     // --- The address ---------------------------------------------------------------------------------------------
-    // Browsers allow some hundred changes in half a minute: a slider that is dragged shows where it came to rest.
+    // At most every 300 ms: browsers allow some hundred changes in half a minute, and a slider that is dragged makes more.
     showState: function(token) {
       if (token === Page.shownState) return;
       Page.shownState = token;
-      clearTimeout(Page.showTimer);
-      Page.showTimer = setTimeout(() => {
-        try { history.replaceState(null, '', '#' + token); } catch (e) {}
-      }, 300);
+      if (Page.showTimer) return;
+      const show = () => {
+        Page.showTimer = 0;
+        Page.shownAt = performance.now();
+        try { history.replaceState(null, '', '#' + Page.shownState); } catch (e) {}
+      };
+      const left = Page.shownAt + 300 - performance.now();
+      if (left <= 0) show();
+      else Page.showTimer = setTimeout(show, left);
     },
+    // A token is plain letters, and what is escaped in it is the program's own. But some who carry links escape all of it.
     stateOfAddress: function() {
-      try { return decodeURI(location.hash.substring(1)); } catch (e) { return location.hash.substring(1); }
+      const token = location.hash.substring(1);
+      if (token.includes(',')) return token;
+      try { return decodeURIComponent(token); } catch (e) { return token; }
     },
     copy: function(text) {
       Page.pasted = text;
@@ -362,7 +384,7 @@ mergeInto(LibraryManager.library, {
   page_restore__deps: ['$Page'],
   page_restore: function() { Page.restore(); },
   page_keep__deps: ['$Page'],
-  page_keep: function(path) { Page.keep(UTF8ToString(path)); },
+  page_keep: function(path) { return Page.keep(UTF8ToString(path)) ? 1 : 0; },
   page_download__deps: ['$Page'],
   page_download: function(path) { Page.download(UTF8ToString(path)); },
   page_ask_for_files__deps: ['$Page'],

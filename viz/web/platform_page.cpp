@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include "viz/app/platform.h"
 #include "viz/core/worker.h"
@@ -17,7 +18,8 @@ void require_display() {}
 
 void hint_window(bool) {
   glfwWindowHint(GLFW_CLIENT_API, GLFW_OPENGL_ES_API);
-  glfwWindowHint(GLFW_ALPHA_BITS, 0);  // what is behind the canvas must not shine through
+  // The context that index.html has made already: nothing behind the canvas shines through, and pictures are flat.
+  for (const int hint : {GLFW_ALPHA_BITS, GLFW_DEPTH_BITS, GLFW_STENCIL_BITS}) glfwWindowHint(hint, 0);
 }
 
 std::vector<WindowPlace> monitor_places() { return {}; }  // the canvas is where the page puts it
@@ -29,8 +31,9 @@ void prepare_files() {
 }
 
 void wait_events(double seconds, bool drawing) {
-  // While frames are drawn, work gets a part of each; while nothing moves, nearly all the time.
-  const bool more = Worker::lend(std::chrono::milliseconds(drawing ? 10 : 40));
+  // While frames are drawn, work gets a part of each; while nothing moves, nearly all the time. Before the first frame none.
+  static bool is_seen = false;
+  const bool more = std::exchange(is_seen, true) && Worker::lend(std::chrono::milliseconds(drawing ? 10 : 40));
   page_wait(more ? 0 : seconds < 0 ? -1 : 1000 * seconds, drawing);
 }
 
@@ -61,7 +64,9 @@ std::string hand_over(const std::string& path) {
 
 std::string why_no_folder() { return "A page saves one file at a time; flashscope-window has this"; }
 
-void keep(const std::string& path) { page_keep(path.c_str()); }
+std::string keep(const std::string& path) {
+  return page_keep(path.c_str()) ? "This browser keeps nothing of this page: progress and looks end with it" : "";
+}
 
 std::string ask_for_files() {
   page_ask_for_files();
