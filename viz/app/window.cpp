@@ -326,7 +326,8 @@ void cancel_shown(Session& session, const AppState& state) {
 
 float scale_for(float width, float height, const Looks& looks) {
   const float wanted = static_cast<float>(looks.percent) / 100 * (looks.projector ? 1.2f : 1);
-  const float fit = std::min(width / 1280, height / 720) * wanted;
+  // What the panels are made for, side by side and one below the other (workspace.cpp).
+  const float fit = wanted * (height > width ? std::min(width / 640, height / 1180) : std::min(width / 1280, height / 720));
   return std::clamp(std::floor(fit * 16) / 16, 0.5f, 6.0f);
 }
 

@@ -53,13 +53,16 @@ std::vector<Tensor> tensors_of_both(const Results& results) {
   return order;
 }
 
+/// A telephone, a screen on its side: panels one below the other.
+bool is_tall(const Rect& window) { return window.h > window.w; }
+
 /// Where the panels of the Explore view stand. Whole pixels, so that neighbours meet.
 struct ExploreLayout {
   Rect controls, caption, stages[2], inspector, timeline;
   bool one_stage = false;  // the wide inspector has the place of the other
 };
 
-ExploreLayout explore_layout(const Ui& ui, const Rect& area, const AppState& state) {
+ExploreLayout explore_layout(const Ui& ui, const Rect& window, const Rect& area, const AppState& state) {
   const auto whole = [](float length) { return std::floor(length); };
   const bool projector = state.looks.projector;
   const bool wide = is_wide(state.inspector);
@@ -79,6 +82,18 @@ ExploreLayout explore_layout(const Ui& ui, const Rect& area, const AppState& sta
   }
   layout.controls = {area.x, area.y, left_w - gap, top_h};
   layout.timeline = {area.x, area.y + top_h + gap, area.w, bottom_h};
+  if (is_tall(window)) {  // stages above; below them the controls beside a narrow inspector, or a wide one alone
+    const float below_h = projector && !wide ? 0 : whole(ui.px(530)), y = layout.timeline.y - gap - below_h;
+    const float narrow_w = whole((area.w - gap) / 2), caption_y = area.y + caption_h;
+    const float stage_h = (below_h > 0 ? y - gap : y) - caption_y;
+    layout.caption = {area.x + ui.px(4), area.y, area.w - ui.px(8), caption_h};
+    layout.stages[0] = {area.x, caption_y, wide ? area.w : narrow_w, stage_h};
+    layout.stages[1] = {area.x + narrow_w + gap, caption_y, narrow_w, stage_h};
+    const float controls_w = wide ? 0 : whole(ui.px(190)) + gap;
+    layout.controls = {area.x, y, controls_w - gap, below_h};
+    layout.inspector = {area.x + controls_w, y, area.w - controls_w, below_h};
+    return layout;
+  }
   const float center_w = w - (right_w > 0 ? right_w + gap : 0);
   const float stage_w = whole(wide && projector ? w * 0.42f : (center_w - gap) / 2);
   layout.caption = {x + ui.px(4), area.y, (wide ? stage_w : center_w) - ui.px(8), caption_h};
@@ -104,7 +119,7 @@ class Workspace {
 
   FrameResult draw() {
     const float gap = std::max(1.0f, std::floor(m_ui.px(6)));
-    const float bar_h = std::floor(m_ui.px(32));
+    const float bar_h = std::floor(m_ui.px(is_tall(m_window) && m_frame.state.view == View::explore ? 64 : 32));
     press(top_bar_panel(m_ui, {m_window.x, m_window.y, m_window.w, bar_h}, m_frame.state));
     const Rect body = {m_window.x, m_window.y + bar_h + gap, m_window.w, m_window.h - bar_h - gap};
     if (!body.empty()) switch (m_frame.state.view) {
@@ -150,7 +165,7 @@ class Workspace {
 
   void explore(const Rect& body) {
     AppState& state = m_frame.state;
-    const ExploreLayout layout = explore_layout(m_ui, body, state);
+    const ExploreLayout layout = explore_layout(m_ui, m_window, body, state);
     if (!layout.controls.empty()) controls_panel(m_ui, layout.controls, state, m_session.machines());
 
     if (layout.caption.h > 0)
@@ -197,7 +212,7 @@ class Workspace {
   }
 
   /// A lesson on the left, what its step shows on the right, one clock below.
-  void learn(const Rect& body) {
+  void learn(Rect body) {
     if (!m_book) return;
     AppState& state = m_frame.state;
     if (const Lesson* lesson = m_book->find(state.learn.lesson)) state.learn = made_whole(state.learn, *lesson);
@@ -209,8 +224,15 @@ class Workspace {
       const float w = whole(std::min(body.w, m_ui.px(720)));
       return lesson_panel(m_ui, {body.x + whole((body.w - w) / 2), body.y, w, body.h}, state.learn, *m_book, "");
     }
-    const float text_w = whole(std::min(body.w * 0.42f, m_ui.px(520)));
-    lesson_panel(m_ui, {body.x, body.y, text_w, body.h}, state.learn, *m_book, followed.fault);
+    float text_w = whole(std::min(body.w * 0.42f, m_ui.px(520)));
+    if (is_tall(m_window)) {  // the lesson above, the stage below
+      const float text_h = whole(body.h * 0.48f);
+      lesson_panel(m_ui, {body.x, body.y, body.w, text_h}, state.learn, *m_book, followed.fault);
+      body = {body.x, body.y + text_h + gap, body.w, body.h - text_h - gap};
+      text_w = -gap;
+    } else {
+      lesson_panel(m_ui, {body.x, body.y, text_w, body.h}, state.learn, *m_book, followed.fault);
+    }
     const float x = body.x + text_w + gap, w = body.right() - x;
     if (!followed.show->has_stage()) return show_inspector(*followed.show, {x, body.y, w, body.h});
     const std::size_t sides = followed.show->runs.size();

@@ -594,13 +594,16 @@ class StageDrawing {
     const double share = all == 0 ? 0 : static_cast<double>(now) / static_cast<double>(all);
     text(m_ui.fonts.small, r.x, r.y, r.w, m_c.text_dim, name);
     const double total = static_cast<double>(all);
-    const std::string unit = all == 0 ? " MB" : counter_unit(total);
-    const std::string whole = all == 0 ? "0 MB" : counter_digits(total, total) + unit;
-    const std::string so_far = counter_digits(static_cast<double>(now), total);
-    std::string value = m_scene.finished ? whole + (checked ? " = formula ✓" : "") : so_far + " of " + whole;
+    const std::string whole = all == 0 ? "0 MB" : counter_digits(total, total) + counter_unit(total);
+    const auto fits = [&](const std::string& value) {
+      return text_width(m_ui.fonts.small, name) + px(6) + text_width(m_ui.fonts.small, value) <= r.w;
+    };
+    std::string value = m_scene.finished ? whole + (checked ? " = formula ✓" : "")
+                                         : counter_digits(static_cast<double>(now), total) + " of " + whole;
     // Beside its name, in large type, there is room for less: the bar below says what share it is.
-    if (text_width(m_ui.fonts.small, name) + px(8) + text_width(m_ui.fonts.small, value) > r.w)
-      value = m_scene.finished ? whole + (checked ? " ✓" : "") : so_far + unit;
+    if (!fits(m_scene.finished ? value : counter_digits(total, total) + " of " + whole))
+      value = m_scene.finished ? whole + (checked ? " ✓" : "")
+                               : counter_digits(static_cast<double>(now), total) + (all == 0 ? "" : counter_unit(total));
     text(m_ui.fonts.small, r.x, r.y, r.w, checked ? m_c.good : m_c.text, value, Align::right);
     const Rect bar = {r.x, r.y + px(16), r.w, px(2)};
     fill(m_list, bar, m_c.grip);

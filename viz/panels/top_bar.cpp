@@ -28,28 +28,32 @@ bool tab(const Ui& ui, ImDrawList* list, float& x, const Rect& bar, const char* 
 
 std::optional<Action> top_bar_panel(const Ui& ui, const Rect& area, const AppState& state) {
   ImDrawList* list = begin_panel(ui, "top", area);
+  const bool two_rows = area.h > ui.px(48);  // the inspectors have the second
+  const Rect row = {area.x, area.y, area.w, two_rows ? area.h / 2 : area.h};
   std::optional<Action> action;
   const Palette& c = *ui.colors;
   float x = area.x + ui.px(10);
-  x += draw_text(ui, list, ui.fonts.title, x, area.y + (area.h - ui.fonts.title->FontSize) / 2 - ui.px(1), ui.px(200),
+  x += draw_text(ui, list, ui.fonts.title, x, row.y + (row.h - ui.fonts.title->FontSize) / 2 - ui.px(1), ui.px(200),
                  c.text, "FlashScope") +
        ui.px(18);
   for (std::size_t n = 0; n < views().size(); ++n) {
     const Action show = {Command::show_view, static_cast<int>(n)};
     const std::string tip = std::string(views()[n].what) + "\n" + tip_of(show);
-    if (tab(ui, list, x, area, views()[n].key, views()[n].title, state.view == views()[n].which, true, tip))
+    if (tab(ui, list, x, row, views()[n].key, views()[n].title, state.view == views()[n].which, true, tip))
       action = show;
   }
   if (state.view == View::explore) {
-    fill(list, {x + ui.px(9), area.y + ui.px(8), 1, area.h - ui.px(16)}, c.line);
-    x += ui.px(18);
+    float tab_x = two_rows ? area.x + ui.px(2) : x + ui.px(18);
+    if (!two_rows) fill(list, {x + ui.px(9), area.y + ui.px(8), 1, area.h - ui.px(16)}, c.line);
+    const Rect tabs = {area.x, area.bottom() - row.h, area.w, row.h};
     for (std::size_t n = 0; n < inspectors().size(); ++n) {
       const Action show = {Command::show_inspector, static_cast<int>(n)};
       const std::string tip = std::string(inspectors()[n].what) + "\n" + tip_of(show);
-      if (tab(ui, list, x, area, inspectors()[n].key, inspectors()[n].title, state.inspector == inspectors()[n].which,
-              false, tip))
+      if (tab(ui, list, tab_x, tabs, inspectors()[n].key, inspectors()[n].title,
+              state.inspector == inspectors()[n].which, false, tip))
         action = show;
     }
+    if (!two_rows) x = tab_x;
   }
   // Small buttons at the right, as many as there is room for.
   const struct {
@@ -65,7 +69,7 @@ std::optional<Action> top_bar_panel(const Ui& ui, const Rect& area, const AppSta
     const float w = text_width(ui.fonts.small, button.label) + ui.px(14), h = ui.px(22);
     if (right - w < x + ui.px(8)) break;
     right -= w;
-    ImGui::SetCursorScreenPos({right, area.y + (area.h - h) / 2});
+    ImGui::SetCursorScreenPos({right, row.y + (row.h - h) / 2});
     if (ImGui::Button(button.label, {w, h})) action = Action(button.command);
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", tip_of(button.command).c_str());
     right -= ui.px(4);
