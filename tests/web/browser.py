@@ -1,4 +1,6 @@
-"""Headless Chromium with real input, driven through ChromeDriver (W3C WebDriver) by the standard library alone."""
+"""Headless Chromium with real input, driven through ChromeDriver (W3C WebDriver) by the standard library alone.
+
+Nothing here waits for a time where it can wait for what it is waiting for: the page says when it is quiet (page.js)."""
 import base64
 import json
 import os
@@ -12,6 +14,11 @@ import urllib.request
 KEYS = {"PageDown": "\ue00f", "PageUp": "\ue00e", "Home": "\ue011", "End": "\ue010", "Right": "\ue014", "Left": "\ue012",
         "Enter": "\ue007", "Escape": "\ue00c", "Space": " ", "Control": "\ue009", "Shift": "\ue008", "Backspace": "\ue003",
         **{f"F{n}": chr(0xE030 + n) for n in range(1, 13)}}
+
+
+def missing():
+    """Programs that must be installed and are not."""
+    return [name for name in ("chromium", "chromedriver") if not shutil.which(name)]
 
 
 class Driver:
@@ -56,12 +63,30 @@ class Browser:
                         "goog:loggingPrefs": {"browser": "ALL"}}
         session = driver.call("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
         self.path = "/session/" + session["sessionId"]
-        self.cdp("Emulation.setDeviceMetricsOverride",
-                 {"width": width, "height": height, "deviceScaleFactor": ratio, "mobile": False})
-        if touch:
-            self.cdp("Emulation.setTouchEmulationEnabled", {"enabled": True})
+        self.call("POST", "/timeouts", {"script": 120_000, "pageLoad": 120_000})
+        self.look(width, height, ratio, touch)
         self.cdp("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": self.folder, "eventsEnabled": False})
         self.cdp("Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]})
+
+    def look(self, width=1280, height=720, ratio=1, touch=False):
+        """What the page is shown on."""
+        self.width, self.height = width, height
+        self.cdp("Emulation.setDeviceMetricsOverride",
+                 {"width": width, "height": height, "deviceScaleFactor": ratio, "mobile": False})
+        self.cdp("Emulation.setTouchEmulationEnabled", {"enabled": touch})
+
+    def forget(self, address):
+        """Leaves the page, and with it what the browser kept for its site: as a fresh profile, but sooner."""
+        self.open("about:blank")
+        self.cdp("Storage.clearDataForOrigin", {"origin": address, "storageTypes": "local_storage"})
+        for name in os.listdir(self.folder):
+            if name != "profile":
+                os.unlink(os.path.join(self.folder, name))
+
+    def before_pages(self, code):
+        """Runs in each page that is opened from now on, before its own scripts. Returns what undoes it."""
+        script = self.cdp("Page.addScriptToEvaluateOnNewDocument", {"source": code})
+        return lambda: self.cdp("Page.removeScriptToEvaluateOnNewDocument", script)
 
     def call(self, method, path, body=None):
         return self.driver.call(method, self.path + path, body)
@@ -87,11 +112,24 @@ class Browser:
             value = self.js("return " + code)
             if value:
                 return value
-            time.sleep(0.05)
+            time.sleep(0.02)
         raise AssertionError(f"waited {seconds} s for {what}: {code}\nconsole: {self.console()}")
 
     def wait_running(self, seconds=60):
         self.wait("the first frame", "document.body.classList.contains('running')", seconds)
+
+    def settle(self, seconds=120):
+        """Until nothing is computed, nothing moves and the address is up to date."""
+        quiet = self.js_promise(f"const end = performance.now() + {1000 * seconds};"
+                                "while (!Page.isQuiet() && performance.now() < end) await new Promise((on) => setTimeout(on, 10));"
+                                "return Page.isQuiet();")
+        if quiet is not True:
+            raise AssertionError(f"still computing after {seconds} s ({quiet}); console: {self.console()}")
+
+    def frame(self):
+        """Until the next frame is drawn, or there is none to come."""
+        self.js_promise("const before = Page.frames;"
+                        "while (Page.frames === before && !Page.isQuiet()) await new Promise((on) => setTimeout(on, 5));")
 
     def console(self):
         return [entry["message"] for entry in self.call("POST", "/se/log", {"type": "browser"})]
@@ -100,22 +138,29 @@ class Browser:
         self.call("POST", "/actions", {"actions": list(sources)})
 
     def key(self, *names, hold=()):
-        """Each key pressed and released, with those of `hold` down."""
-        actions = [{"type": "keyDown", "value": KEYS[h]} for h in hold]
+        """Each key pressed and released, with those of `hold` down. The program keeps keys and letters in a queue, but what
+        ends a field must be down while a frame is drawn: Dear ImGui 1.86 looks at the moment."""
+        def do(actions):
+            self.act({"type": "key", "id": "keys", "actions": [{"type": kind, "value": value} for kind, value in actions]})
+        actions = [("keyDown", KEYS[h]) for h in hold]
         for name in names:
             value = KEYS.get(name, name)
-            actions += [{"type": "keyDown", "value": value}, {"type": "pause", "duration": 30},
-                        {"type": "keyUp", "value": value}, {"type": "pause", "duration": 30}]
-        actions += [{"type": "keyUp", "value": KEYS[h]} for h in hold]
-        self.act({"type": "key", "id": "keys", "actions": actions})
+            actions.append(("keyDown", value))
+            if name in ("Enter", "Backspace"):
+                do(actions)
+                self.frame()
+                actions = []
+            actions.append(("keyUp", value))
+        do(actions + [("keyUp", KEYS[h]) for h in hold])
+        self.frame()
 
     def pointer(self, kind, steps):
         self.act({"type": "pointer", "id": kind, "parameters": {"pointerType": kind}, "actions": steps})
 
-    def click(self, x, y):
-        self.pointer("mouse", [{"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)},
-                               {"type": "pointerDown", "button": 0}, {"type": "pause", "duration": 40},
-                               {"type": "pointerUp", "button": 0}])
+    def click(self, x, y, times=1):
+        self.pointer("mouse", [{"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)}] +
+                     [{"type": "pointerDown", "button": 0}, {"type": "pause", "duration": 20},
+                      {"type": "pointerUp", "button": 0}] * times)
 
     def mouse_to(self, x, y):
         self.pointer("mouse", [{"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)}])
@@ -143,7 +188,7 @@ class Browser:
                         content = file.read()
                     os.unlink(path)
                     return content
-            time.sleep(0.05)
+            time.sleep(0.02)
         raise AssertionError(f"no download *{extension}; console: {self.console()}")
 
     def close(self):
