@@ -293,6 +293,27 @@ TEST_CASE("sweeps over SMEM and density: the largest tile that fits, and bytes t
   }
 }
 
+TEST_CASE("a sweep over N takes the mask and the packed sequences along") {
+  Settings s = small_settings();
+  s.problem = small_problem(512, 1);
+  s.algorithms = {"flash_v2", "flash_v2"};
+  s.gpu = small_machine().name;
+  set_block_mask(s.problem, {"local", 50, 0, 64});
+  pack_sequences(s.problem, 3);
+  const auto job = make_sweep({s, SweepOver::seqlen}, {small_machine()}, {});
+  while (job->step([] { return true; })) {
+  }
+  const SweepResult result = job->result();
+  for (const SweepPoint& point : result.sides[0]) {
+    CAPTURE(point.value);
+    CHECK(point.refusal == "");
+    REQUIRE(point.settings);
+    CHECK(point.settings->problem.cu_seqlens_q.back() == point.value);
+    CHECK(point.settings->problem.block_mask);
+  }
+  CHECK_FALSE(result.sides[0].empty());
+}
+
 TEST_CASE("validation: errors, summary and order follow from the rows") {
   Settings s = small_settings();
   s.problem = small_problem(512, 4);

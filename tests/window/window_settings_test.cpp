@@ -118,6 +118,37 @@ TEST_CASE("windows are clamped, and packed sequences are cut where the stage end
   CHECK_NOTHROW(make_schedule("flash_v2", stage, s.tile));
 }
 
+TEST_CASE("packed sequences: as many in any length, in one batch entry, and lists that are none are made again") {
+  Settings s;
+  s.problem = small_problem(1000, 4);
+  pack_sequences(s.problem, 4);
+  CHECK(s.problem.cu_seqlens_q == std::vector<int>{0, 300, 400, 800, 1000});
+  CHECK(packed_sequences(s.problem) == 4);
+  CHECK(s.problem.batch == 1);
+  for (const int length : {1, 2, 3, 999, 65536}) {
+    s.problem.seqlen_q = length;
+    s.problem.seqlen_k = 2 * length > kSeqlenRange.hi ? length : 2 * length;
+    s = clamp(s);
+    CAPTURE(length);
+    CHECK(packed_sequences(s.problem) == 4);
+    CHECK_NOTHROW(validate(s.problem));
+  }
+  const std::vector<std::vector<int>> bad = {{5}, {0, 5, 3, 65536}, {1, 65536}, {0, 65535}, {-4, 0}, std::vector<int>(500, 0)};
+  for (const std::vector<int>& offsets : bad)
+    for (const bool both : {false, true}) {
+      s.problem.cu_seqlens_q = offsets;
+      s.problem.cu_seqlens_k = both ? offsets : std::vector<int>{};
+      s.problem.batch = 3;
+      CAPTURE(offsets.size());
+      const AttentionProblem good = clamp(s).problem;
+      CHECK_NOTHROW(validate(good));
+      CHECK(clamp(clamp(s)) == clamp(s));
+    }
+  pack_sequences(s.problem, 1);
+  CHECK(s.problem.cu_seqlens_q.empty());
+  CHECK(s.problem.cu_seqlens_k.empty());
+}
+
 TEST_CASE("the session answers the latest settings") {
   Session session({small_machine()}, {});
   Settings s;

@@ -37,6 +37,7 @@ AppState random_state(std::mt19937& random) {
   s.settings.start = pick(random, {Start::cold, Start::warm, Start::cold_each_kernel});
   s.settings.stage_seqlen = number(64, 4096);
   s.playback.t = number(0, 1'000'000'000);
+  if (number(0, 2) == 0) pack_sequences(s.settings.problem, number(2, 9));
   s.playback.speed = number(kSlowest, kFastest);
   s.view = pick(random, {View::explore, View::validate});
   s.inspector = inspectors()[static_cast<std::size_t>(number(0, static_cast<int>(inspectors().size()) - 1))].which;

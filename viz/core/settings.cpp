@@ -34,6 +34,29 @@ void take_first_rows(AttentionProblem& p, int seqlen_q, int seqlen_k) {
   if (p.block_mask) p.block_mask = first_part(*p.block_mask.mask, seqlen_q, seqlen_k);
 }
 
+/// Offsets of that many sequences in so many rows. Short of rows, some are empty.
+std::vector<int> offsets(int sequences, int rows) {
+  constexpr int kParts[] = {3, 1, 4, 2};
+  std::vector<std::int64_t> parts = {0};
+  for (int s = 0; s < sequences; ++s) parts.push_back(parts.back() + kParts[s % 4]);
+  std::vector<int> list;
+  for (const std::int64_t part : parts) list.push_back(static_cast<int>(part * rows / parts.back()));
+  return list;
+}
+
+/// Offsets of other lengths: as many sequences in these. What is no list of offsets at all: unpacked.
+void fit_sequences(AttentionProblem& p) {
+  const auto good = [](const std::vector<int>& list, int rows) {
+    return !list.empty() && list.front() == 0 && list.back() == rows && std::is_sorted(list.begin(), list.end());
+  };
+  const int sequences = packed_sequences(p);
+  if (sequences == 1 && p.cu_seqlens_q.empty() && p.cu_seqlens_k.empty()) return;
+  p.batch = 1;
+  if (sequences > kSequencesRange.hi || p.cu_seqlens_q.size() != p.cu_seqlens_k.size() || !good(p.cu_seqlens_q, p.seqlen_q) ||
+      !good(p.cu_seqlens_k, p.seqlen_k))
+    pack_sequences(p, sequences);
+}
+
 /// A mask of another length's: made again for this one.
 void fit_block_mask(AttentionProblem& p) {
   if (!p.block_mask) return;
@@ -92,6 +115,27 @@ int fitting_page_size(const AttentionProblem& p, int size) {
   return std::int64_t{fits} * row_bytes % kSectorBytes == 0 ? fits : 2 * fits;
 }
 
+void set_lengths(AttentionProblem& problem, int seqlen_q, int seqlen_k) {
+  problem.seqlen_q = seqlen_q;
+  problem.seqlen_k = seqlen_k;
+  fit_block_mask(problem);
+  fit_sequences(problem);
+}
+
+int packed_sequences(const AttentionProblem& problem) {
+  return std::max(1, static_cast<int>(problem.cu_seqlens_q.size()) - 1);
+}
+
+void pack_sequences(AttentionProblem& problem, int sequences) {
+  sequences = clamp_to(kSequencesRange, sequences);
+  problem.cu_seqlens_q.clear();
+  problem.cu_seqlens_k.clear();
+  if (sequences == 1) return;
+  problem.batch = 1;
+  problem.cu_seqlens_q = offsets(sequences, problem.seqlen_q);
+  problem.cu_seqlens_k = offsets(sequences, problem.seqlen_k);
+}
+
 int clamp_to(IntRange range, double value) {
   if (!(value > range.lo)) return range.lo;  // NaN as well
   return value >= range.hi ? range.hi : static_cast<int>(value);
@@ -102,14 +146,12 @@ Settings clamp(Settings settings) {
   p.batch = clamp_to(kBatchRange, p.batch);
   p.heads = clamp_to(kHeadsRange, p.heads);
   if (p.kv_heads < 1 || p.kv_heads > p.heads || p.heads % p.kv_heads != 0) p.kv_heads = p.heads;
-  p.seqlen_q = clamp_to(kSeqlenRange, p.seqlen_q);
-  p.seqlen_k = clamp_to(kSeqlenRange, p.seqlen_k);
   p.head_dim = clamp_to(kHeadDimRange, p.head_dim);
   p.window_left = clamp_to(kWindowRange, p.window_left);
   p.window_right = clamp_to(kWindowRange, p.window_right);
   if (p.causal && p.window_right > 0) p.window_right = 0;
   if (!std::isfinite(p.softmax_scale)) p.softmax_scale = 0;
-  fit_block_mask(p);
+  set_lengths(p, clamp_to(kSeqlenRange, p.seqlen_q), clamp_to(kSeqlenRange, p.seqlen_k));
   settings.tile.br = clamp_to(kTileRange, settings.tile.br);
   settings.tile.bc = clamp_to(kTileRange, settings.tile.bc);
   settings.tile.stages = clamp_to(kStagesRange, settings.tile.stages);

@@ -36,6 +36,7 @@ inline constexpr IntRange kStagesRange = {1, 8};
 inline constexpr IntRange kWindowRange = {-1, 65536};  // -1: all
 inline constexpr IntRange kDensityRange = {1, 100};    // percent
 inline constexpr IntRange kSeedRange = {0, 9999};
+inline constexpr IntRange kSequencesRange = {1, 64};   // packed into one batch entry; 1: not packed
 inline constexpr IntRange kBlockRange = {1, 1024};  // rows and keys of a mask's block
 
 /// A block mask that is made for any length: "butterfly:0.25:0:64", as on the command line.
@@ -49,6 +50,15 @@ const std::vector<std::string>& block_mask_patterns();
 BlockMaskChoice block_mask_choice(const AttentionProblem& problem);
 /// Gives the problem such a mask, for its lengths.
 void set_block_mask(AttentionProblem& problem, const BlockMaskChoice& choice);
+
+/// How many sequences are packed along the rows; 1 where none are.
+int packed_sequences(const AttentionProblem& problem);
+/// Packs the rows into that many sequences, long and short ones by turns (3 : 1 : 4 : 2), in one batch entry; 1: unpacks.
+void pack_sequences(AttentionProblem& problem, int sequences);
+
+/// Other lengths: a block mask is made again for them (one from a file, which is of one length, goes), and so are the
+/// offsets of packed sequences.
+void set_lengths(AttentionProblem& problem, int seqlen_q, int seqlen_k);
 
 /// The nearest value of the range; NaN becomes the lower end.
 int clamp_to(IntRange range, double value);

@@ -185,6 +185,20 @@ std::vector<std::string> pieces(const std::string& text, char between) {
   return list;
 }
 
+/// "0~300~1000": where each packed sequence begins, and the end.
+Field offsets_field(const char* key, std::vector<int> AttentionProblem::*list) {
+  return {key,
+          [list](const AppState& s) {
+            std::string text;
+            for (const int row : s.settings.problem.*list) text += (text.empty() ? "" : "~") + std::to_string(row);
+            return text;
+          },
+          [key, list](AppState& s, const std::string& text) {
+            (s.settings.problem.*list).clear();
+            for (const std::string& row : pieces(text, '~')) (s.settings.problem.*list).push_back(small_integer(key, row));
+          }};
+}
+
 Field scores_field() {
   return {"scores",
           [](const AppState& s) {
@@ -266,6 +280,8 @@ const std::vector<Field>& fields() {
         whole("window-left", [](AppState& s) -> int& { return s.settings.problem.window_left; }),
         whole("window-right", [](AppState& s) -> int& { return s.settings.problem.window_right; }),
         mask_field(),
+        offsets_field("cu-seqlens", &AttentionProblem::cu_seqlens_q),
+        offsets_field("cu-seqlens-k", &AttentionProblem::cu_seqlens_k),
         real("scale", [](AppState& s) -> double& { return s.settings.problem.softmax_scale; }),
         whole("br", [](AppState& s) -> int& { return s.settings.tile.br; }),
         whole("bc", [](AppState& s) -> int& { return s.settings.tile.bc; }),

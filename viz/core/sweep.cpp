@@ -47,7 +47,7 @@ Settings with_value(Settings s, SweepOver over, int value, std::size_t side) {
       set_block_mask(s.problem, choice);
       break;
     }
-    case SweepOver::seqlen: s.problem.seqlen_q = s.problem.seqlen_k = value; break;
+    case SweepOver::seqlen: set_lengths(s.problem, value, value); break;
     case SweepOver::br: s.tile.br = value; break;
     case SweepOver::bc: s.tile.bc = value; break;
     case SweepOver::heads: {

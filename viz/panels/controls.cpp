@@ -122,6 +122,14 @@ void mask(const Ui& ui, AttentionProblem& p) {
   if (blocks != before || (from_file && pattern == "none")) set_block_mask(p, blocks);
 }
 
+/// Sequences of various lengths packed along the rows: a query sees the keys of its own.
+void sequences(const Ui& ui, AttentionProblem& p) {
+  const int before = packed_sequences(p);
+  int packed = before;
+  number(ui, "packed sequences", packed, kSequencesRange, 1, true, false, packed == 1 ? "not packed" : "%d");
+  if (packed != before) pack_sequences(p, packed);
+}
+
 /// True for rungs that are built with a K/V ring.
 bool has_ring(const std::string& algorithm, const AttentionProblem& problem) {
   return algorithm_named(algorithm, problem.pass).default_tile(problem).stages > 1;
@@ -167,7 +175,9 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
   if (seqlen != seqlen_before) p.seqlen_q = p.seqlen_k = seqlen;
   in_two_columns(
       ui, [&] { number(ui, "head dim d", p.head_dim, kHeadDimRange, 8, false, true); },
-      [&] { number(ui, "batch", p.batch, kBatchRange, 1, true, true); });
+      [&] {  // a batch of equal sequences, or one row of sequences of various lengths: below
+        number(ui, "batch", p.batch, p.cu_seqlens_q.empty() ? kBatchRange : IntRange{1, 1}, 1, true, true);
+      });
   in_two_columns(
       ui, [&] { number(ui, "tile rows Br", s.tile.br, kTileRange, 8, false, true); },
       [&] { number(ui, "keys Bc", s.tile.bc, kTileRange, 8, false, true); });
@@ -202,6 +212,7 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
           p.dtype = dtype_from_name(dtype);
       });
   mask(ui, p);
+  sequences(ui, p);
 
   std::vector<std::string> gpus;
   for (const Machine& machine : machines) gpus.push_back(machine.name);
