@@ -18,8 +18,9 @@
 //   warpgroup 2    Sᵀ dPᵀ |  P, dS  | dV dQ dK | Sᵀ dPᵀ |  P, dS ...     after the other on the tensor cores
 //   warp 1                                     + dQ0            + dQ1    from shared memory, while the next tile is computed
 //
-// Of the next tile Sᵀ and dPᵀ are issued behind dK of this one: the tensor cores have them to do while dQ leaves the
-// registers.
+// The warpgroups meet once a tile, where dS is exchanged; else they drift, and the tensor cores have one's products to do
+// while the other is at P and dS. dQ is issued before dK, and leaves the registers under it. (Sᵀ and dPᵀ of the next tile,
+// issued behind dK as well, would fill the rest: the compiler then serialises all products. docs/deviations.md)
 //
 // In which order do the parts of dQ add up? If they add as they come, float addition gives other last bits in other runs.
 // With kOrdered each query tile has a turn: the CTA of key tile j adds after that of j + 1 has, and every run gives the same
@@ -113,17 +114,17 @@ __global__ void __maxnreg__(bound<Observer>(kHopperRowDotRegisters))
   constexpr int kBlockM = Kernel::kBlockM, kTileBytes = 2 * kBlockM * Kernel::kWidth;
   extern __shared__ unsigned char shared_bytes[];
   const unsigned base = smem_address(shared_bytes), smem = (base + kAtomAlignment - 1) / kAtomAlignment * kAtomAlignment;
-  const Mbarrier full(smem + 2 * kTileBytes);
+  const auto tiles_full = [smem] { return Mbarrier(smem + 2 * kTileBytes); };
   const BackwardPlace<T> at(p);
   const int m_block = at.inner;
   if (threadIdx.x == 0) {
-    full.init(1);
+    tiles_full().init(1);
     fence_inits();
-    full.arrive_expecting(2 * kTileBytes);
+    tiles_full().arrive_expecting(2 * kTileBytes);
     for (int atom = 0; atom < Kernel::kAtoms; ++atom) {
       const unsigned to = smem + atom * kBlockM * kAtomRowBytes;
-      load_box(to, &p.o_map, atom * kAtomColumns, m_block * kBlockM, at.head, full);
-      load_box(to + kTileBytes, &p.d_o_map, atom * kAtomColumns, m_block * kBlockM, at.head, full);
+      load_box(to, &p.o_map, atom * kAtomColumns, m_block * kBlockM, at.head, tiles_full());
+      load_box(to + kTileBytes, &p.d_o_map, atom * kAtomColumns, m_block * kBlockM, at.head, tiles_full());
     }
   }
   const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, m_block);
@@ -138,7 +139,7 @@ __global__ void __maxnreg__(bound<Observer>(kHopperRowDotRegisters))
   log.compute(Op::clear_gradient, at.head, rows, at.dims(), 0, Tensor::dQ);
   log.store(dq_sum);
 
-  full.wait(0);
+  tiles_full().wait(0);
   const int warpgroup_row = static_cast<int>(threadIdx.x) / kWarpgroupThreads * kWarpgroupRows;
   const Descriptor o = descriptor_along_depth(smem + warpgroup_row * kAtomRowBytes), d_o = o + units(kTileBytes);
   float square[kWarpgroupRows / 2];
@@ -178,10 +179,10 @@ __global__ void __maxnreg__(bound<Observer>(kHopperRoundRegisters))
   using T = typename Kernel::T;
   const BackwardPlace<T> at(p);
   const Range rows = rows_of_tile(p.mask.seqlen_q, Kernel::kBlockM, at.inner);
-  const GlobalTile<float> sum{Tensor::dQ_sum, p.dq_sum, at.head, p.mask.seqlen_q, p.head_dim, rows, at.dims()};
-  log.load(sum);
-  const float4* const from = reinterpret_cast<const float4*>(sum.base + sum.first());
-  uint4* const to = reinterpret_cast<uint4*>(static_cast<T*>(p.d_q) + sum.first());
+  const GlobalTile<float> dq_sum{Tensor::dQ_sum, p.dq_sum, at.head, p.mask.seqlen_q, p.head_dim, rows, at.dims()};
+  log.load(dq_sum);
+  const float4* const from = reinterpret_cast<const float4*>(dq_sum.base + dq_sum.first());
+  uint4* const to = reinterpret_cast<uint4*>(static_cast<T*>(p.d_q) + dq_sum.first());
   for (int n = threadIdx.x; n < size_of(rows) * p.head_dim / 8; n += kHopperRoundThreads) {
     const float4 a = __ldcg(from + 2 * n), b = __ldcg(from + 2 * n + 1);
     const float s = p.softmax_scale;
@@ -261,12 +262,13 @@ __device__ void load_tiles(const HopperBackwardParams& p, const KeyPlace<Kernel>
     load(&p.k_map, smem + Kernel::kSmem.k, kBlockN, at.kv_head, at.n_block, barriers.kv_full());
     load(&p.v_map, smem + Kernel::kSmem.v, kBlockN, at.kv_head, at.n_block, barriers.kv_full());
     log.at(blockIdx.x, 0, 0);
-    const auto log_keys = [&](Tensor tensor, const void* from) {
-      log.load(GlobalTile<const T>{tensor, static_cast<const T*>(from), at.kv_head, p.mask.seqlen_k, p.head_dim, at.keys,
-                                   {0, p.head_dim}});
+    const auto tile_of = [&](Tensor tensor, const void* from) {
+      return GlobalTile<const T>{tensor, static_cast<const T*>(from), at.kv_head, p.mask.seqlen_k, p.head_dim, at.keys,
+                                 {0, p.head_dim}};
     };
-    log_keys(Tensor::K, p.k);
-    log_keys(Tensor::V, p.v);
+    const auto k = tile_of(Tensor::K, p.k), v = tile_of(Tensor::V, p.v);
+    log.load(k);
+    log.load(v);
   }
   auto place = RingPlace<Kernel::kSlots>::of_producer();
   for (int head = at.first_head; head < at.first_head + at.group; ++head)
@@ -295,14 +297,19 @@ __device__ void load_tiles(const HopperBackwardParams& p, const KeyPlace<Kernel>
         const int turn = (head - at.first_head) * size_of(at.m_blocks) + of_head;
         log.at(blockIdx.x, of_head == 0 ? backward_log_tile(turn) : backward_log_tile(turn - 1) + kBackwardLogLoads, 0);
         const Range here = {m_block * kBlockM, m_block * kBlockM + rows};
-        const auto log_rows = [&](Tensor tensor, const void* from) {
-          log.load(GlobalTile<const T>{tensor, static_cast<const T*>(from), head, p.mask.seqlen_q, p.head_dim, here,
-                                       {0, p.head_dim}});
+        const auto tile_of = [&](Tensor tensor, const void* from) {
+          return GlobalTile<const T>{tensor, static_cast<const T*>(from), head, p.mask.seqlen_q, p.head_dim, here,
+                                     {0, p.head_dim}};
         };
-        log_rows(Tensor::Q, p.q);
-        log.load(GlobalTile<float>{Tensor::LSE, p.lse, head, p.mask.seqlen_q, 1, here, {0, 1}});
-        log_rows(Tensor::dO, p.d_o);
-        log.load(GlobalTile<float>{Tensor::D, p.d, head, p.mask.seqlen_q, 1, here, {0, 1}});
+        const auto statistic_of = [&](Tensor tensor, float* from) {
+          return GlobalTile<float>{tensor, from, head, p.mask.seqlen_q, 1, here, {0, 1}};
+        };
+        const auto q = tile_of(Tensor::Q, p.q), d_o = tile_of(Tensor::dO, p.d_o);
+        const auto lse = statistic_of(Tensor::LSE, p.lse), d = statistic_of(Tensor::D, p.d);
+        log.load(q);
+        log.load(lse);
+        log.load(d_o);
+        log.load(d);
       }
       // A row that sees no key, and one past the end: P = 0.
       start(&p.q_map, Kernel::kSmem.q, barriers.q_empty(slot), barriers.q_full(slot), p.lse, smem_lse,
@@ -325,7 +332,8 @@ __device__ void log_tile(const HopperBackwardParams& p, const KeyPlace<Kernel>& 
   log.compute(Op::clear_gradient, head, rows, dims, 0, Tensor::dQ);
   log.compute(Op::gradient_sum, head, rows, dims, size_of(at.keys), Tensor::dQ);
   log.compute(Op::gradient_sum, head, at.keys, dims, size_of(rows), Tensor::dK);
-  log.store(GlobalTile<float>{Tensor::dQ_sum, p.dq_sum, head, p.mask.seqlen_q, p.head_dim, rows, dims});
+  const GlobalTile<float> dq_sum{Tensor::dQ_sum, p.dq_sum, head, p.mask.seqlen_q, p.head_dim, rows, dims};
+  log.store(dq_sum);
 }
 
 /// A warp: adds each tile's part of dQ to dQ_sum.
@@ -372,11 +380,12 @@ __device__ void add_query_gradients(const HopperBackwardParams& p, const KeyPlac
     }
   if (is_first) wait_for_boxes_added();
   log.at(blockIdx.x, backward_log_tile(turn), kWarpSize);
-  const auto log_keys = [&](Tensor tensor, void* to) {
-    log.store(GlobalTile<T>{tensor, static_cast<T*>(to), at.kv_head, p.mask.seqlen_k, p.head_dim, at.keys, {0, p.head_dim}});
+  const auto tile_of = [&](Tensor tensor, void* to) {
+    return GlobalTile<T>{tensor, static_cast<T*>(to), at.kv_head, p.mask.seqlen_k, p.head_dim, at.keys, {0, p.head_dim}};
   };
-  log_keys(Tensor::dK, p.d_k);
-  log_keys(Tensor::dV, p.d_v);
+  const auto d_k = tile_of(Tensor::dK, p.d_k), d_v = tile_of(Tensor::dV, p.d_v);
+  log.store(d_k);
+  log.store(d_v);
 }
 
 /// A thread's four 8 × 8 matrices of 16-bit elements to shared memory: lane l says where row l % 8 of matrix l / 8 goes.
