@@ -35,7 +35,7 @@ enum class Tensor : std::uint8_t {
   V_scale,  // likewise
   block_table,  // one int32 a page of K and V (split_kv with TileShape::page_size): where in memory the page lies
 };
-inline constexpr int kNumTensors = 25;
+inline constexpr int kNumTensors = static_cast<int>(Tensor::block_table) + 1;
 const char* name_of(Tensor tensor);
 
 /// What a tensor's rows and columns follow: that decides its tiles, its head and its bytes.
