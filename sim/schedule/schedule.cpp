@@ -465,13 +465,18 @@ void CtaProgram::compute(Op op, int i, int j, Range rows, Range cols, int depth,
 
 namespace {
 
-/// A warp on 32 columns of one row: rows do not share requests.
+/// A warp on 32 columns of one row: rows do not share requests. The requests of a row are whole sectors apart, so that all
+/// but the last span as many.
 std::int64_t row_per_warp_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element) {
+  const std::int64_t request_bytes = std::int64_t{kWarpSize} * element, requests = cols / kWarpSize;
+  const std::int64_t last_bytes = std::int64_t{cols % kWarpSize} * element;
+  const auto of_row = [&](std::int64_t first) {
+    return requests * sectors_spanned(first, request_bytes) +
+           (last_bytes > 0 ? sectors_spanned(first + requests * request_bytes, last_bytes) : 0);
+  };
+  if (pitch % kSectorBytes == 0) return rows * of_row(first_byte);
   std::int64_t sectors = 0;
-  for (int row = 0; row < rows; ++row)
-    for (int col = 0; col < cols; col += kWarpSize)
-      sectors += sectors_spanned(first_byte + row * pitch + std::int64_t{col} * element,
-                                 std::int64_t{std::min(kWarpSize, cols - col)} * element);
+  for (int row = 0; row < rows; ++row) sectors += of_row(first_byte + row * pitch);
   return sectors;
 }
 

@@ -42,6 +42,17 @@ class ThreePassNaive final : public Schedule {
     return {read, 2 * e * pairs + lse + o, 2 * o + 2 * k + 4 * e * pairs};
   }
 
+  std::vector<std::pair<std::int64_t, std::int64_t>> cta_classes(int kernel) const override {
+    if (kernel == kScores) return score_tile_classes();
+    if (kernel == kSoftmax) return query_tile_classes();
+    // A CTA for each patch of a row of O: all rows have the same patches.
+    std::vector<std::pair<std::int64_t, std::int64_t>> classes;
+    const std::int64_t patches = num_tiles(problem().head_dim, tile().bc);
+    for (const auto& [i, rows] : query_tile_classes())
+      for (std::int64_t patch = 0; patch < patches; ++patch) classes.emplace_back(i * patches + patch, rows);
+    return classes;
+  }
+
   /// A product's two loads and its multiply-adds are one loop: its instructions stand at the product, its waits at the
   /// second load.
   WarpWork warp_work(int kernel, const TileOp& op) const override {
