@@ -30,7 +30,7 @@ PlacedWork CtaWorks::of(std::int64_t cta) {
 
 std::shared_ptr<const CtaWork> CtaWorks::make(std::int64_t cta) {
   auto work = std::make_shared<CtaWork>();
-  work->program = program_of(m_schedule, m_kernel, cta);
+  work->program = program_of(m_schedule, m_kernel, cta, m_grain.score_tiles);
   for (const Segment& segment : work->program) {
     const std::int64_t times = segment.repeat.times;
     const int most = times > 1 ? m_grain.of_kernel(m_kernel) : 1;
@@ -61,7 +61,7 @@ std::shared_ptr<const CtaWork> CtaWorks::make(std::int64_t cta) {
 StepRun CtaWorks::run_of(const Segment& segment, std::int64_t first, int repetitions, std::int64_t times) {
   StepRun run;
   run.times = times;
-  const std::vector<const CoreTime*> cores = m_core_times.of(segment.ops);
+  const std::vector<const CoreTime*> cores = m_core_times.of(segment.rows_of_turn.empty() ? segment.ops : segment.rows_of_turn);
   for (std::size_t n = 0; n < segment.ops.size(); ++n) {
     const TileOp& op = segment.ops[n];
     if (op.op == Op::barrier && !m_one_by_one && !run.steps.empty()) {

@@ -35,6 +35,9 @@ namespace {
 /// 80 % of the capacity and misses all at 130 %, as flashscope_l2_probe saw on an H200 (docs/deviations.md).
 constexpr int kL2Slices = 32, kL2SpreadPermille = 173;
 
+/// The first CTAs of a grid that leaves SMs empty start on neighbours all the same: flashscope_l2_probe on an H200.
+constexpr std::int64_t kFirstCtas = 8;
+
 /// Fetching a kernel's code for the first time on an SM: line after line from memory, some lines ahead.
 constexpr int kInstructionBytes = 16, kCodeLineBytes = 128;
 Picoseconds code_fetch(const KernelLaunch& launch, const Machine& machine, Picoseconds latency) {
@@ -177,16 +180,15 @@ class Run {
     const std::int64_t ctas = ctas_of(k);
     const Picoseconds code =
         code_fetch(launch, m_machine, m_options->start == Start::warm ? m_speeds.l2_far_latency : m_speeds.hbm_latency);
-    // Grid order, one CTA to each SM in turn, until all slots are taken.
-    for (int slot = 0; slot < fit.ctas_per_sm; ++slot)
-      for (int s = 0; s < num_sms && next_cta < ctas; ++s) {
-        Sm& sm = m_sms[static_cast<std::size_t>(s)];
-        Resident& resident = sm.residents[slot];
-        resident.sm = s;
-        resident.slot = slot;
-        ++sm.ctas;
-        sm.goes_on[slot] = place(sm, resident, m_schedule.taken(k, next_cta++), start, m_speeds.cta_start + code);
-      }
+    for (const std::int64_t first = std::min<std::int64_t>(ctas, std::int64_t{num_sms} * m_slots); next_cta < first;) {
+      const int s = first_sm_of(next_cta, ctas, m_machine), slot = static_cast<int>(next_cta / num_sms);
+      Sm& sm = m_sms[static_cast<std::size_t>(s)];
+      Resident& resident = sm.residents[slot];
+      resident.sm = s;
+      resident.slot = slot;
+      ++sm.ctas;
+      sm.goes_on[slot] = place(sm, resident, m_schedule.taken(k, next_cta++), start, m_speeds.cta_start + code);
+    }
     for (Sm& sm : m_sms)
       if (sm.ctas > 0) go_on_alone(sm);
     for (Turn turn = m_earliest.turn(); turn.at != kNever; turn = m_earliest.turn()) {
@@ -502,6 +504,12 @@ L2Cache l2_of(const Machine& machine) {
 
 int l2_partition_of(int sm, const Machine& machine) {
   return sm * static_cast<int>(machine.l2_partitions.value) / static_cast<int>(machine.num_sms.value);
+}
+
+int first_sm_of(std::int64_t cta, std::int64_t ctas, const Machine& machine) {
+  const std::int64_t num_sms = static_cast<std::int64_t>(machine.num_sms.value);
+  if (ctas >= num_sms || cta < kFirstCtas) return static_cast<int>(cta % num_sms);
+  return static_cast<int>(kFirstCtas + (cta - kFirstCtas) * (num_sms - kFirstCtas) / (ctas - kFirstCtas));
 }
 
 Picoseconds roofline_bound(const KernelCount& c, MatrixUnit unit, std::int64_t hbm_read_bytes, const Machine& m) {

@@ -81,6 +81,11 @@ L2Cache l2_of(const Machine& machine);
 /// that is GPC after GPC (flashscope_l2_probe), and a GPC belongs to one partition: neighbours share theirs.
 int l2_partition_of(int sm, const Machine& machine);
 
+/// The SM on which CTA `cta` of a grid of `ctas` starts while slots are free: one on each SM in turn. A grid that leaves
+/// SMs empty has its first few on neighbours and the rest dealt out evenly, so that neighbours share a GPC
+/// (flashscope_l2_probe).
+int first_sm_of(std::int64_t cta, std::int64_t ctas, const Machine& machine);
+
 /// Least time that the machine's rates allow for the counted work: the roofline. No run is faster.
 Picoseconds roofline_bound(const KernelCount& count, MatrixUnit unit, std::int64_t hbm_read_bytes,
                            const Machine& machine);

@@ -1,10 +1,27 @@
 #include "sim/engine/program.h"
 
+#include <algorithm>
+
 namespace flashscope {
 namespace {
 
+/// The share of the columns that `op` has in turn `index` of `turns`: whole blocks, so many columns wide.
+TileOp narrowed(TileOp op, int index, int turns, int block_cols) {
+  const int all = op.cols, blocks = num_tiles(all, block_cols);
+  if (all == 0) return op;
+  const auto edge = [&](int n) {
+    return static_cast<int>(std::min<std::int64_t>(all, std::int64_t{blocks} * n / turns * block_cols));
+  };
+  const int begin = edge(index), end = edge(index + 1);
+  op.col += begin;
+  op.cols = end - begin;
+  for (std::int64_t* sum : {&op.bytes, &op.sectors, &op.fill_bytes}) *sum = *sum * end / all - *sum * begin / all;
+  return op;
+}
+
 class ProgramSink final : public OpSink {
  public:
+  ProgramSink(int bc, int score_tiles) : m_bc(bc), m_block_cols(bc * score_tiles) {}
   bool collapses() const override { return true; }
   void op(const TileOp& op) override {
     if (m_program.empty() || m_closed) m_program.push_back({});
@@ -12,21 +29,44 @@ class ProgramSink final : public OpSink {
     m_program.back().ops.push_back(op);
   }
   void begin_repeat(const Repeat& repeat) override {
-    m_program.push_back({{}, repeat});
+    m_program.emplace_back().repeat = repeat;
     m_closed = false;
   }
   void end_repeat() override { m_closed = true; }
+  void begin_turns(const Turns& turns) override {
+    m_program.push_back({});
+    m_turns = turns;
+    m_closed = false;
+  }
+  void end_turns() override {
+    const std::vector<TileOp> whole = std::move(m_program.back().ops);
+    m_program.pop_back();
+    const int rows = whole.front().rows;
+    const int turns = std::max(1, m_turns.rows > 0 ? num_tiles(rows, m_turns.rows)
+                                                   : num_tiles(whole.front().cols, m_turns.key_tiles * m_bc));
+    for (int index = 0; index < turns; ++index) {
+      Segment& segment = m_program.emplace_back();
+      for (TileOp op : whole) {
+        segment.ops.push_back(narrowed(op, index, turns, m_block_cols));
+        op.rows = min_int(m_turns.rows, rows - index * m_turns.rows);
+        if (m_turns.rows > 0) segment.rows_of_turn.push_back(op);
+      }
+    }
+    m_closed = true;
+  }
   Program take() { return std::move(m_program); }
 
  private:
+  const int m_bc, m_block_cols;
+  Turns m_turns;
   Program m_program;
   bool m_closed = false;  // the last segment takes no more operations
 };
 
 }  // namespace
 
-Program program_of(const Schedule& schedule, int kernel, std::int64_t cta) {
-  ProgramSink sink;
+Program program_of(const Schedule& schedule, int kernel, std::int64_t cta, int score_tiles) {
+  ProgramSink sink(schedule.tile().bc, score_tiles);
   schedule.walk(kernel, cta, sink);
   return sink.take();
 }

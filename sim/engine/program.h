@@ -11,10 +11,14 @@ namespace flashscope {
 struct Segment {
   std::vector<TileOp> ops;
   Repeat repeat;
+  /// Of a turn (Turns) by rows: the same operations with its rows, for the time they take. What they move is `ops`: that share
+  /// of the columns of all rows, because rows of one turn and of the next lie in the same blocks.
+  std::vector<TileOp> rows_of_turn;
 };
 using Program = std::vector<Segment>;
 
-Program program_of(const Schedule& schedule, int kernel, std::int64_t cta);
+/// Turns have whole blocks of `score_tiles` key tiles.
+Program program_of(const Schedule& schedule, int kernel, std::int64_t cta, int score_tiles = 1);
 
 /// `op` as it is in repetition `n` of its segment.
 TileOp advanced(TileOp op, const Repeat& repeat, std::int64_t n, const TileShape& tile);

@@ -152,6 +152,12 @@ struct Repeat {
   int step = 1;
 };
 
+/// How a CTA takes operations on rows of scores that it names as a whole: it loads, computes and stores `rows` of them
+/// before it asks for the next; or, with `key_tiles`, so many tiles of all rows before the next.
+struct Turns {
+  int rows = 0, key_tiles = 0;
+};
+
 /// Receives a CTA's operations in program order. It may read, never change the schedule.
 class OpSink {
  public:
@@ -164,6 +170,9 @@ class OpSink {
   virtual bool only_counts() const { return false; }
   virtual void begin_repeat(const Repeat&) {}
   virtual void end_repeat() {}
+  /// What comes in between is taken in turns: who only counts need not ask.
+  virtual void begin_turns(const Turns&) {}
+  virtual void end_turns() {}
 };
 
 }  // namespace flashscope

@@ -213,6 +213,14 @@ class CtaProgram {
   /// Tile i of all splits of the head.
   void load_splits(Tensor tensor, int i);
 
+  /// What `body` loads, computes and stores of rows of scores goes through the CTA in turns.
+  template <class Body>
+  void in_turns(const Turns& turns, Body body) {
+    m_sink.begin_turns(turns);
+    body();
+    m_sink.end_turns();
+  }
+
   // Tiles by the paper's indices, as layout_of says: by query and statistics: tile i, by key: tile j, scores: (i, j).
   void load(Tensor tensor, int i, int j) { move(Op::load, tensor, i, j); }
   void store(Tensor tensor, int i, int j, Access access = Access::copy) { move(Op::store, tensor, i, j, access); }

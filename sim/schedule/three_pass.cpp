@@ -112,11 +112,16 @@ void ThreePass::softmax_cta(int part, CtaProgram& cta) const {
   const int first = part * score_block_rows();
   const Range rows = {first, min_int(first + score_block_rows(), problem().seqlen_q)}, keys = {0, problem().seqlen_k};
   const int i = first / tile().br;
-  const bool fits = softmax_warps(problem().seqlen_k, static_cast<int>(element_bytes(problem().dtype))) > 0;
-  cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::whole_rows);
-  if (!fits) cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::whole_rows);
-  cta.softmax(i, rows);
-  cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::whole_rows);
+  const int row_warps = softmax_warps(problem().seqlen_k, static_cast<int>(element_bytes(problem().dtype)));
+  const bool fits = row_warps > 0;
+  const int rows_at_once = fits ? kSoftmaxThreads / kWarpSize / row_warps : 1;
+  if (!fits)
+    cta.in_turns({.rows = 1}, [&] { cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::whole_rows); });
+  cta.in_turns({.rows = rows_at_once}, [&] {
+    cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::whole_rows);
+    cta.softmax(i, rows);
+    cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::whole_rows);
+  });
   cta.log_sum_exp(i, rows);
   cta.move_region(Op::store, Tensor::LSE, i, 0, rows, {0, 1}, Access::copy);
 }

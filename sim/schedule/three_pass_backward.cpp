@@ -107,13 +107,15 @@ class ThreePassBackward final : public Schedule {
     const Range tile_rows = cta.rows_of(i), keys = {0, problem().seqlen_k};
     for (int row = tile_rows.begin; row < tile_rows.end; row += kSoftmaxRows) {
       const Range rows = {row, min_int(row + kSoftmaxRows, tile_rows.end)};
-      for (int scan = 0; scan < (d_softmax_rows_fit(problem().seqlen_k) ? 1 : 2); ++scan) {
-        cta.move_region(Op::load, Tensor::P, i, 0, rows, keys, Access::copy_by_row);
-        cta.move_region(Op::load, Tensor::dP, i, 0, rows, keys, Access::copy_by_row);
-      }
-      cta.row_dot(Tensor::P, i, rows);
-      cta.d_scores(i, 0, rows, keys);
-      cta.move_region(Op::store, Tensor::dS, i, 0, rows, keys, Access::whole_rows);
+      cta.in_turns({.rows = 1}, [&] {  // by all warps
+        for (int scan = 0; scan < (d_softmax_rows_fit(problem().seqlen_k) ? 1 : 2); ++scan) {
+          cta.move_region(Op::load, Tensor::P, i, 0, rows, keys, Access::copy_by_row);
+          cta.move_region(Op::load, Tensor::dP, i, 0, rows, keys, Access::copy_by_row);
+        }
+        cta.row_dot(Tensor::P, i, rows);
+        cta.d_scores(i, 0, rows, keys);
+        cta.move_region(Op::store, Tensor::dS, i, 0, rows, keys, Access::whole_rows);
+      });
     }
   }
 

@@ -13,6 +13,7 @@ namespace {
 
 class ThreePassNaive final : public Schedule {
  public:
+  static constexpr int kScanUnroll = 4;  // keys of a lane that are under way at once
   enum Kernel { kScores, kSoftmax, kWeightedSum };
 
   ThreePassNaive(const AttentionProblem& p, TileShape tile) : Schedule("three_pass_naive", p, tile) {
@@ -94,10 +95,14 @@ class ThreePassNaive final : public Schedule {
       }
       case kSoftmax: {
         const Range keys = {0, p.seqlen_k};
-        for (int scan = 0; scan < 3; ++scan)  // maximum, sum, probabilities
+        for (int scan = 0; scan < 2; ++scan)  // maximum, sum
+          cta.in_turns({.key_tiles = kScanUnroll},
+                       [&] { cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::row_per_warp); });
+        cta.in_turns({.key_tiles = kScanUnroll}, [&] {  // probabilities
           cta.move_region(Op::load, Tensor::S, i, 0, rows, keys, Access::row_per_warp);
-        cta.softmax(i, rows);
-        cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::row_per_warp);
+          cta.softmax(i, rows);
+          cta.move_region(Op::store, Tensor::P, i, 0, rows, keys, Access::row_per_warp);
+        });
         cta.log_sum_exp(i);
         cta.move_region(Op::store, Tensor::LSE, i, 0, rows, {0, 1}, Access::row_per_warp);
         break;

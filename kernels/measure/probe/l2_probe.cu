@@ -206,10 +206,13 @@ struct Probe {
       for (unsigned c : clocks) sum += c;
       std::printf("%s%d:%.0f", sm % 12 ? "  " : "\n", sm, sum / kMapLines);
     }
-    std::printf("\nSMs of the CTAs of a grid, in order\n");
-    sm_of_cta<<<4 * sms, kScanThreads>>>(sink);
-    check_cuda(cudaMemcpy(cta_sms.data(), sink, cta_sms.size() * sizeof(unsigned), cudaMemcpyDeviceToHost), "reading SMs");
-    for (std::size_t n = 0; n < cta_sms.size(); ++n) std::printf("%s%u", n % 33 ? " " : "\n", cta_sms[n]);
+    for (int grid : {4, 8, 12, 16, 24, 32, 48, 64, 96, 4 * sms}) {
+      std::printf("\nSMs of the CTAs of a grid of %d, in order", grid);
+      sm_of_cta<<<grid, kScanThreads>>>(sink);
+      cta_sms.resize(static_cast<std::size_t>(grid));
+      check_cuda(cudaMemcpy(cta_sms.data(), sink, cta_sms.size() * sizeof(unsigned), cudaMemcpyDeviceToHost), "reading SMs");
+      for (std::size_t n = 0; n < cta_sms.size(); ++n) std::printf("%s%u", n % 33 ? " " : "\n", cta_sms[n]);
+    }
     std::printf("\n");
   }
 
