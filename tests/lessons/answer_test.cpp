@@ -176,8 +176,8 @@ TEST_CASE("shares, ratios, times and labels") {
     CHECK(verdict(number_question(Number::of(43.7), "", "3 %"), typed) == Verdict::right);
   for (const char* typed : {"1", "1 FLOP/byte", "1 FLOPs per byte", "1 flop/B", "1 FLOP per byte"})
     CHECK(verdict(number_question(Number(1), "FLOP per byte", "2 %"), typed) == Verdict::right);
-  for (const char* typed : {"0.5577", "exp(1.4147 - 1.9987)", "exp(1.4147)/(exp(1.4147) + exp(1.1830))", "0,558", ".558",
-                            "e^(1.4147-1.9987)", "e^-0.584", "e**-0.584"})
+  for (const char* typed : {"0.5577", "exp(1.4147 - 1.9987)", "exp(1.4147)/(exp(1.4147) + exp(1.1830))", "0,558",
+                            ".558", "e^(1.4147-1.9987)", "e^-0.584", "e**-0.584"})
     CHECK(verdict(number_question(Number::of(0.55768), "", "1 %"), typed) == Verdict::right);
 }
 

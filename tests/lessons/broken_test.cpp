@@ -114,30 +114,35 @@ TEST_CASE("what parses and cannot be computed is told with file and line too, ho
 
 TEST_CASE("items of an order that read the same are a fault, not an endless shuffle") {
   const OpenLesson open = testing::opened(
-      "## S\n```ask\nkind = \"order\"\nquestion = \"?\"\nreason = \"x\"\nitems = [[\"{{ 1 }}\", \"1\"], [\"{{ 2 - 1 }}\", "
+      "## S\n```ask\nkind = \"order\"\nquestion = \"?\"\nreason = \"x\"\nitems = [[\"{{ 1 }}\", \"1\"], [\"{{ 2 - 1 "
+      "}}\", "
       "\"2\"]]\n```\n");
   REQUIRE(open.faults.size() == 1);
   CHECK(names_file_and_line(open.faults[0], "t.md"));
   CHECK(contains(open.faults[0], "read the same"));
   const OpenLesson choice = testing::opened(
-      "## S\n```ask\nkind = \"choice\"\nquestion = \"?\"\nreason = \"x\"\nright = \"{{ 4 }}\"\nwrong = [\"{{ 2 * 2 }}\"]\n```\n");
+      "## S\n```ask\nkind = \"choice\"\nquestion = \"?\"\nreason = \"x\"\nright = \"{{ 4 }}\"\nwrong = [\"{{ 2 * 2 "
+      "}}\"]\n```\n");
   REQUIRE(choice.faults.size() == 1);
   CHECK(contains(choice.faults[0], "read the same"));
 }
 
 TEST_CASE("a show of a panel says what it cannot show, with its line") {
   const auto shown = [](const std::string& keys) {
-    const std::string text = std::string(testing::kFront) + "```run a\n```\n```run b\n```\n## S\n```show\n" + keys + "\n```\n" + kAsk;
+    const std::string text =
+        std::string(testing::kFront) + "```run a\n```\n```run b\n```\n## S\n```show\n" + keys + "\n```\n" + kAsk;
     return message_of([&] { parse_lesson(text, "t.md"); });
   };
-  for (const char* keys : {"runs = [\"a\"]\npanel = \"softmax\"\nj = 3", "runs = [\"a\", \"b\"]\npanel = \"roofline\"",
-                           "runs = [\"a\", \"b\", \"a\", \"b\"]\npanel = \"occupancy\"", "runs = [\"a\"]\npanel = \"memory\""}) {
+  for (const char* keys :
+       {"runs = [\"a\"]\npanel = \"softmax\"\nj = 3", "runs = [\"a\", \"b\"]\npanel = \"roofline\"",
+        "runs = [\"a\", \"b\", \"a\", \"b\"]\npanel = \"occupancy\"", "runs = [\"a\"]\npanel = \"memory\""}) {
     CAPTURE(std::string(keys));
     CHECK(shown(keys) == "");
   }
-  for (const char* keys : {"runs = [\"a\"]\npanel = \"sweep\"", "runs = [\"a\", \"b\"]\npanel = \"softmax\"",
-                           "runs = [\"a\", \"b\", \"a\"]\npanel = \"memory\"", "runs = []\npanel = \"occupancy\"",
-                           "runs = [\"a\"]\npanel = \"memory\"\ncta = 1", "runs = [\"a\"]\npanel = \"softmax\"\npoint = \"S\""}) {
+  for (const char* keys :
+       {"runs = [\"a\"]\npanel = \"sweep\"", "runs = [\"a\", \"b\"]\npanel = \"softmax\"",
+        "runs = [\"a\", \"b\", \"a\"]\npanel = \"memory\"", "runs = []\npanel = \"occupancy\"",
+        "runs = [\"a\"]\npanel = \"memory\"\ncta = 1", "runs = [\"a\"]\npanel = \"softmax\"\npoint = \"S\""}) {
     CAPTURE(std::string(keys));
     CHECK(names_file_and_line(shown(keys), "t.md"));
   }
@@ -145,8 +150,7 @@ TEST_CASE("a show of a panel says what it cannot show, with its line") {
   for (const char* keys : {"runs = [\"r\"]\npanel = \"softmax\"", "runs = [\"r\"]\npanel = \"occupancy\"",
                            "runs = [\"r\"]\npanel = \"roofline\"", "runs = [\"zz\"]\npanel = \"softmax\""}) {
     CAPTURE(std::string(keys));
-    const OpenLesson open =
-        testing::opened("## S\n```run r\n```\n```show\n" + std::string(keys) + "\n```\n" + kAsk);
+    const OpenLesson open = testing::opened("## S\n```run r\n```\n```show\n" + std::string(keys) + "\n```\n" + kAsk);
     const LessonCheck check = check_lesson(open, LessonLibrary::shipped());
     REQUIRE(check.faults.size() == 1);
     CHECK(names_file_and_line(check.faults[0], "t.md"));

@@ -123,7 +123,8 @@ TEST_CASE("another machine or another recording changes the text and the answers
   CHECK(changed == machine_bound);
 }
 
-TEST_CASE("every lesson opens for another machine: its title and numbers follow, what was never measured there is said") {
+TEST_CASE(
+    "every lesson opens for another machine: its title and numbers follow, what was never measured there is said") {
   const LessonEngine engine = make_lesson_engine();
   const LessonEngine on_a100 = [&](LessonRun run, const LessonLibrary& library, const StillWanted& wanted) {
     if (run.tensors.empty()) run.options.emplace("gpu", "nvidia-a100-80gb-sxm");  // a run that names its GPU keeps it
@@ -139,7 +140,8 @@ TEST_CASE("every lesson opens for another machine: its title and numbers follow,
       const std::string run = expression.substr(0, expression.find('.'));
       if (contains(expression, ".recorded.") && expression.find_first_of("+-*/(") == std::string::npos)
         CHECK(contains(shown, "unavailable (no recording of nvidia-"));
-      if (expression == run + ".machine.title" && open.runs.count(run) && open.runs.at(run).settings->gpu == "nvidia-a100-80gb-sxm")
+      if (expression == run + ".machine.title" && open.runs.count(run) &&
+          open.runs.at(run).settings->gpu == "nvidia-a100-80gb-sxm")
         CHECK(shown == "NVIDIA A100 SXM 80 GB");
     }
     for (const std::string& fault : open.faults) {

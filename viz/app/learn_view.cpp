@@ -16,7 +16,8 @@ AppState settled(AppState state, Session& session, const LessonBook& book) {
   for (int turn = 0; turn < 2; ++turn) {
     request_for(session, state);
     const Results& results = session.wait();
-    if (state.view == View::learn) follow_lesson(state.learn, book, state.settings, state.playback, state.softmax, results);
+    if (state.view == View::learn)
+      follow_lesson(state.learn, book, state.settings, state.playback, state.softmax, results);
   }
   return state;
 }

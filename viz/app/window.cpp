@@ -59,7 +59,7 @@ struct Glfw {
 struct Input {
   std::vector<Action> actions;
   std::vector<std::string> dropped;  // paths of files
-  std::vector<int> tapped;  // keys that went down since the last frame
+  std::vector<int> tapped;           // keys that went down since the last frame
   bool escape = false;
   bool touched = false;  // by any event: the next frames are worth drawing
 };

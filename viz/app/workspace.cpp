@@ -169,8 +169,8 @@ class Workspace {
     if (!layout.controls.empty()) controls_panel(m_ui, layout.controls, state, m_session.machines());
 
     if (layout.caption.h > 0)
-      caption(layout.caption,
-              layout.one_stage ? "S: the other algorithm. 1: both stages." : stage_caption(m_results, state.stage_level));
+      caption(layout.caption, layout.one_stage ? "S: the other algorithm. 1: both stages."
+                                               : stage_caption(m_results, state.stage_level));
     const std::vector<Tensor> order = tensors_of_both(m_results);
     if (state.tall_timeline) {
     } else if (layout.one_stage) {
@@ -238,7 +238,8 @@ class Workspace {
     const std::size_t sides = followed.show->runs.size();
     const float bottom_h = whole(std::min(m_ui.px(sides == 1 ? 92 : 112), body.h * 0.25f));
     const float caption_h = whole(m_ui.px(20));
-    caption({x + m_ui.px(4), body.y, w - m_ui.px(8), caption_h}, stage_caption(m_results, state.stage_level, sides == 2));
+    caption({x + m_ui.px(4), body.y, w - m_ui.px(8), caption_h},
+            stage_caption(m_results, state.stage_level, sides == 2));
     const Rect above = {x, body.y + caption_h, w, body.h - caption_h - bottom_h - gap};
     const float table_w = followed.show->panel == LessonShow::Panel::bytes ? whole(m_ui.px(300)) + gap : 0;
     // Beside the table there may be room for one stage only: that of the run which the show names last.
@@ -316,8 +317,8 @@ class Workspace {
           std::vector<OccupancyRow> rows;
           for (std::size_t side = 0; side < 2; ++side) {
             if (side == 1 && settings.algorithms[0] == settings.algorithms[1]) break;
-            for (OccupancyRow& row :
-                 occupancy_table(*make_schedule(settings.algorithms[side], settings.problem, settings.tile), *machine()))
+            for (OccupancyRow& row : occupancy_table(
+                     *make_schedule(settings.algorithms[side], settings.problem, settings.tile), *machine()))
               rows.push_back(std::move(row));
           }
           return occupancy_panel(m_ui, area, *machine(), rows);

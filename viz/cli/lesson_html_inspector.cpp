@@ -36,13 +36,15 @@ std::string text_at(double x, double y, const std::string& text, const char* anc
 }
 
 std::string rectangle(double x, double y, double w, double h, const std::string& fill) {
-  return formatted("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>", x, y, w, h, fill);
+  return formatted("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>", x, y, w, h,
+                   fill);
 }
 
 std::string picture(double height, const std::string& title, const std::string& svg) {
-  return formatted("<figure><svg width=\"660\" viewBox=\"0 0 660 {:.0f}\" role=\"img\" aria-label=\"{}\">{}</svg>"
-                   "<figcaption>{}</figcaption></figure>\n",
-                   height, html_escaped(title), svg, html_escaped(title));
+  return formatted(
+      "<figure><svg width=\"660\" viewBox=\"0 0 660 {:.0f}\" role=\"img\" aria-label=\"{}\">{}</svg>"
+      "<figcaption>{}</figcaption></figure>\n",
+      height, html_escaped(title), svg, html_escaped(title));
 }
 
 /// Bars exp(score - m) of the tiles that are done, and the steps so far as a table.
@@ -55,8 +57,9 @@ std::string softmax_html(const OpenLesson& open, const LessonShow& show) {
   for (const SoftmaxStep& step : steps.steps) {
     const bool done = static_cast<int>(&step - steps.steps.data()) < choice.tiles;
     const double m = steps.steps[static_cast<std::size_t>(std::max(0, choice.tiles - 1))].m;
-    svg += formatted("<rect x=\"{:.1f}\" y=\"4\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" stroke=\"var(--line)\"/>",
-                     step.first * w + 2, (step.last - step.first) * w - 4, base + 22);
+    svg += formatted(
+        "<rect x=\"{:.1f}\" y=\"4\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" stroke=\"var(--line)\"/>",
+        step.first * w + 2, (step.last - step.first) * w - 4, base + 22);
     for (int key = step.first; key < step.last; ++key) {
       const double score = choice.scores[static_cast<std::size_t>(key)], height = done ? 100 * std::exp(score - m) : 0;
       if (done)
@@ -77,16 +80,18 @@ std::string occupancy_html(const OpenLesson& open, const LessonShow& show) {
   std::string svg;
   double y = 16;
   for (const OccupancyRow& row : occupancy_of(open, show)) {
-    svg += text_at(0, y, row.kernel + ": " + std::to_string(row.ctas_per_sm) + (row.ctas_per_sm == 1 ? " CTA" : " CTAs") +
-                             " an SM; " + grouped(row.ctas) + " CTAs, " + grouped_decimal(row.waves, 2) + " waves");
+    svg += text_at(0, y,
+                   row.kernel + ": " + std::to_string(row.ctas_per_sm) + (row.ctas_per_sm == 1 ? " CTA" : " CTAs") +
+                       " an SM; " + grouped(row.ctas) + " CTAs, " + grouped_decimal(row.waves, 2) + " waves");
     for (const OccupancyLimit& limit : row.limits) {
       y += 20;
       const double piece = limit.per_sm > 0 ? 400 * limit.per_cta / limit.per_sm : 0;
       svg += text_at(0, y, limit.name) + rectangle(110, y - 11, 400, 13, "var(--grip)");
       for (int n = 0; n < row.ctas_per_sm; ++n)
-        svg += formatted("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"13\" fill=\"var(--reason-smem)\" "
-                         "opacity=\"{}\"/>",
-                         110 + n * piece, y - 11, std::max(1.0, piece - 2), limit.binds ? "1" : "0.45");
+        svg += formatted(
+            "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"13\" fill=\"var(--reason-smem)\" "
+            "opacity=\"{}\"/>",
+            110 + n * piece, y - 11, std::max(1.0, piece - 2), limit.binds ? "1" : "0.45");
       svg += text_at(522, y, "would let in " + std::to_string(limit.ctas));
     }
     y += 34;
@@ -102,9 +107,8 @@ std::string memory_html(const OpenLesson& open, const LessonShow& show) {
   std::vector<std::vector<std::string>> rows;
   for (const MemoryLimit& limit : curve.limits)
     rows.push_back({limit.gpu, size_text(limit.bytes), grouped(limit.largest[0]), grouped(limit.largest[1])});
-  return figure_svg(curve.figure) + table_html({"largest N that fits", "memory", settings.algorithms[0],
-                                                settings.algorithms[1]},
-                                               rows);
+  return figure_svg(curve.figure) +
+         table_html({"largest N that fits", "memory", settings.algorithms[0], settings.algorithms[1]}, rows);
 }
 
 std::string roofline_html(const OpenLesson& open, const LessonShow& show) {
@@ -145,9 +149,9 @@ std::string series_svg(const Series& series, const Frame& frame) {
     if (series.form == Series::Form::line)
       path += formatted("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x, y);
     else
-      svg += formatted("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\" fill=\"{}\" stroke=\"{}\" stroke-width=\"2\"/>", x, y,
-                       series.form == Series::Form::measured_dots ? "none" : color_of(series.role),
-                       color_of(series.role));
+      svg +=
+          formatted("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\" fill=\"{}\" stroke=\"{}\" stroke-width=\"2\"/>", x, y,
+                    series.form == Series::Form::measured_dots ? "none" : color_of(series.role), color_of(series.role));
   }
   if (!path.empty())
     svg += formatted("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>", path, color_of(series.role));
@@ -174,21 +178,22 @@ std::string figure_svg(const Figure& figure) {
     const double at = guide.vertical ? frame.at_x(guide.at) : frame.at_y(guide.at);
     if (!(at >= (guide.vertical ? frame.x : frame.y) && at <= (guide.vertical ? right : bottom))) continue;
     const bool below = !guide.vertical && across++ % 2 == 0;
-    svg += guide.vertical
-               ? formatted("<path d=\"M{:.1f} {:.1f}V{:.1f}\" stroke=\"var(--dim)\" stroke-dasharray=\"5 4\"/>", at,
-                           frame.y, bottom) +
-                     text_at(at + 4, frame.y + 12, guide.label)
-               : formatted("<path d=\"M{:.1f} {:.1f}H{:.1f}\" stroke=\"var(--dim)\" stroke-dasharray=\"5 4\"/>", frame.x,
-                           at, right) +
-                     (below ? text_at(frame.x + 4, at + 14, guide.label) : text_at(right - 4, at - 4, guide.label, "end"));
+    svg +=
+        guide.vertical
+            ? formatted("<path d=\"M{:.1f} {:.1f}V{:.1f}\" stroke=\"var(--dim)\" stroke-dasharray=\"5 4\"/>", at,
+                        frame.y, bottom) +
+                  text_at(at + 4, frame.y + 12, guide.label)
+            : formatted("<path d=\"M{:.1f} {:.1f}H{:.1f}\" stroke=\"var(--dim)\" stroke-dasharray=\"5 4\"/>", frame.x,
+                        at, right) +
+                  (below ? text_at(frame.x + 4, at + 14, guide.label) : text_at(right - 4, at - 4, guide.label, "end"));
   }
   double y = bottom + 56;
   for (const Series& series : figure.series) {
     svg += series_svg(series, frame);
     svg += series.form == Series::Form::line
                ? formatted("<path d=\"M0 {:.1f}H20\" stroke=\"{}\" stroke-width=\"2\"/>", y - 4, color_of(series.role))
-               : formatted("<circle cx=\"10\" cy=\"{:.1f}\" r=\"5\" fill=\"{}\" stroke=\"{}\" stroke-width=\"2\"/>", y - 4,
-                           series.form == Series::Form::measured_dots ? "none" : color_of(series.role),
+               : formatted("<circle cx=\"10\" cy=\"{:.1f}\" r=\"5\" fill=\"{}\" stroke=\"{}\" stroke-width=\"2\"/>",
+                           y - 4, series.form == Series::Form::measured_dots ? "none" : color_of(series.role),
                            color_of(series.role));
     std::string name = series.name;
     if (series.points.size() == 1 && !series.points[0].label.empty()) name += ": " + series.points[0].label;

@@ -21,8 +21,9 @@ const RunFacts& run_of(const OpenLesson& open, const LessonShow& show, const std
   if (run != open.runs.end()) return run->second;
   const bool named = std::any_of(open.lesson.runs.begin(), open.lesson.runs.end(),
                                  [&](const LessonRun& other) { return other.name == name; });
-  fail(open.lesson, show,
-       "runs: '" + name + (named ? "' could not be predicted; its own line says why" : "' is not a run of this lesson"));
+  fail(
+      open.lesson, show,
+      "runs: '" + name + (named ? "' could not be predicted; its own line says why" : "' is not a run of this lesson"));
 }
 
 const Settings& settings_of(const OpenLesson& open, const LessonShow& show, const std::string& name) {
@@ -51,8 +52,9 @@ Settings stage_settings(const OpenLesson& open, const LessonShow& show) {
     same.algorithms = of_run.algorithms;
     same.tile = of_run.tile;
     if (same != of_run)
-      fail(open.lesson, show, "runs: '" + show.runs[0] + "' and '" + name +
-                                  "' differ in more than algorithm and tile; one clock cannot show both");
+      fail(open.lesson, show,
+           "runs: '" + show.runs[0] + "' and '" + name +
+               "' differ in more than algorithm and tile; one clock cannot show both");
     settings->tile = of_run.tile;
     settings->algorithms[1] = of_run.algorithms[0];
   }
@@ -69,8 +71,7 @@ Picoseconds moment_of(const Lesson& lesson, const LessonShow& show, const StageT
     if (kernels[k].name == show.kernel) kernel = static_cast<int>(k);
     names += (names.empty() ? "" : ", ") + std::string(kernels[k].name);
   }
-  if (kernel < 0 && !show.kernel.empty())
-    fail(lesson, show, "kernel: '" + show.kernel + "' is not one of " + names);
+  if (kernel < 0 && !show.kernel.empty()) fail(lesson, show, "kernel: '" + show.kernel + "' is not one of " + names);
   std::vector<std::string> there;
   for (const OpSpan& span : trace.spans()) {
     if ((kernel >= 0 && span.kernel != kernel) || span.cta != show.cta || span.reason == Reason::launch) continue;
@@ -82,9 +83,10 @@ Picoseconds moment_of(const Lesson& lesson, const LessonShow& show, const StageT
   }
   std::string list;
   for (const std::string& name : there) list += (list.empty() ? "" : ", ") + name;
-  fail(lesson, show, "no operation '" + show.operation + "' with these tile indices in CTA " +
-                         std::to_string(show.cta) + (show.kernel.empty() ? "" : " of " + show.kernel) + "; it has " +
-                         (list.empty() ? "none (is it on the stage?)" : list));
+  fail(lesson, show,
+       "no operation '" + show.operation + "' with these tile indices in CTA " + std::to_string(show.cta) +
+           (show.kernel.empty() ? "" : " of " + show.kernel) + "; it has " +
+           (list.empty() ? "none (is it on the stage?)" : list));
 }
 
 std::vector<OccupancyRow> occupancy_of(const OpenLesson& open, const LessonShow& show) {
@@ -110,8 +112,9 @@ SoftmaxChoice softmax_of(const OpenLesson& open, const LessonShow& show) {
   choice.scores.clear();
   for (const Json& score : scores->at(0)) choice.scores.push_back(score.is_number() ? score.get<double>() : -HUGE_VAL);
   if (choice.scores.size() > static_cast<std::size_t>(kMostScores))
-    fail(open.lesson, show, "runs: '" + name + "' has " + std::to_string(choice.scores.size()) +
-                                " keys; the panel softmax shows at most " + std::to_string(kMostScores));
+    fail(open.lesson, show,
+         "runs: '" + name + "' has " + std::to_string(choice.scores.size()) +
+             " keys; the panel softmax shows at most " + std::to_string(kMostScores));
   choice.bc = std::min<int>(document["tile"]["bc"].get<int>(), static_cast<int>(choice.scores.size()));
   choice.tiles = show.j + 1;
   const auto run = std::find_if(open.lesson.runs.begin(), open.lesson.runs.end(),

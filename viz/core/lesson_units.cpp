@@ -107,11 +107,11 @@ std::string plain_number(const Number& number) {
 /// Replaces each of the characters people write by the one the expression knows.
 std::string plain_characters(const std::string& text) {
   static const std::pair<const char*, const char*> table[] = {
-      {"−", "-"},  {"–", "-"},  {"‑", "-"},      {"×", "*"},      {"·", "*"},      {"⋅", "*"},      {"÷", "/"},
-      {"⁄", "/"},  {"∕", "/"},  {"\u00a0", " "}, {"\u2009", " "}, {"\u202f", " "}, {"’", "'"},      {"√", "sqrt"},
-      {"**", "^"}, {"⁻", "^-"}, {"⁰", "^0"},     {"¹", "^1"},     {"²", "^2"},     {"³", "^3"},     {"⁴", "^4"},
-      {"⁵", "^5"}, {"⁶", "^6"}, {"⁷", "^7"},     {"⁸", "^8"},     {"⁹", "^9"},     {"½", "(1/2)"},  {"¼", "(1/4)"},
-      {"¾", "(3/4)"}};
+      {"−", "-"},  {"–", "-"},    {"‑", "-"},     {"×", "*"},      {"·", "*"},      {"⋅", "*"},
+      {"÷", "/"},  {"⁄", "/"},    {"∕", "/"},     {"\u00a0", " "}, {"\u2009", " "}, {"\u202f", " "},
+      {"’", "'"},  {"√", "sqrt"}, {"**", "^"},    {"⁻", "^-"},     {"⁰", "^0"},     {"¹", "^1"},
+      {"²", "^2"}, {"³", "^3"},   {"⁴", "^4"},    {"⁵", "^5"},     {"⁶", "^6"},     {"⁷", "^7"},
+      {"⁸", "^8"}, {"⁹", "^9"},   {"½", "(1/2)"}, {"¼", "(1/4)"},  {"¾", "(3/4)"}};
   std::string out;
   bool in_exponent = false;  // of superscripts: those after the first continue it, so that 2²¹ is 2^21
   for (std::size_t at = 0; at < text.size();) {
@@ -237,9 +237,11 @@ std::string without_words(std::string text) {
   if (text.size() > 1 && (text[0] == 'x' || text[0] == '*') && text.find_first_of("0123456789") <= 2)
     text = trimmed(text.substr(1));
   while (!text.empty() && (text.back() == '!' || text.back() == '.' || text.back() == ',')) text.pop_back();
-  for (const char* ending : {":1", ": 1", " in all", " in total", " each", " per head", " a head", " per layer", " a layer"}) {
+  for (const char* ending :
+       {":1", ": 1", " in all", " in total", " each", " per head", " a head", " per layer", " a layer"}) {
     const std::size_t size = std::string(ending).size();
-    if (text.size() > size && text.substr(text.size() - size) == ending) text = trimmed(text.substr(0, text.size() - size));
+    if (text.size() > size && text.substr(text.size() - size) == ending)
+      text = trimmed(text.substr(0, text.size() - size));
   }
   return trimmed(text);
 }

@@ -65,7 +65,7 @@ struct LessonShow {
   double moment = 0.5;    // share of the operation that has passed
   bool at_end = false;    // after everything
   std::string point;      // a term's name: what to look at
-  Panel panel = Panel::stage;     // bytes: a stage and, beside it, predicted against recorded
+  Panel panel = Panel::stage;  // bytes: a stage and, beside it, predicted against recorded
   std::size_t step = 0;
   int line = 0;
   bool has_stage() const { return panel == Panel::stage || panel == Panel::bytes; }

@@ -319,7 +319,9 @@ class Parser {
     const std::size_t most = show.panel == Panel::occupancy ? 4 : show.panel == Panel::softmax ? 1 : 2;
     if (show.runs.empty() || show.runs.size() > most)
       fail(at, "runs: the panel '" + name + "' shows " +
-                   (most == 1 ? "one run" : most == 2 ? "one run or two" : "one run to four"));
+                   (most == 1   ? "one run"
+                    : most == 2 ? "one run or two"
+                                : "one run to four"));
   }
 
   LessonText text_of(const TomlTable& table, const char* key) {

@@ -160,7 +160,8 @@ class StageDrawing {
       const bool running = m_scene.kernel == static_cast<int>(k);
       const bool over = m_scene.t >= m_trace.prediction().kernels[k].end;
       const std::string name = launches.size() > 1 ? word + std::to_string(k + 1) + " " + names[k]
-                                                   : "one kernel, " + grouped(launches[k].ctas()) + (launches[k].ctas() == 1 ? " CTA" : " CTAs");
+                                                   : "one kernel, " + grouped(launches[k].ctas()) +
+                                                         (launches[k].ctas() == 1 ? " CTA" : " CTAs");
       const float w = text(m_ui.fonts.small, x, y, right - x, running ? m_c.text : m_c.text_dim, name);
       if (running) fill(m_list, {x, y + px(16), w, px(2)}, m_c.accent);
       if (over && !running) fill(m_list, {x, y + px(16), w, px(1)}, m_c.line);
