@@ -10,6 +10,9 @@ namespace {
 
 /// L2 has been turned over this often before what one more CTA adds is looked at.
 constexpr std::int64_t kTurnovers = 3;
+/// And it is looked at over so many waves: slots that start together drift apart by jumps, each worth a fraction of a
+/// wave, and a line through two points draws a jump between them out to the end.
+constexpr std::int64_t kSeenWaves = 16;
 /// Waves that the larger run may have more than the smaller, to end at a whole row of tiles and a whole wave.
 constexpr std::int64_t kMostWaves = 256;
 
@@ -29,7 +32,8 @@ Line line_of(const Schedule& schedule, int k, const KernelCount& counted, const 
   // Both runs end at the same place in a wave as the whole does, and in a row as each other.
   const std::int64_t small = all % slots + rounded_up(std::max(slots, turnover), slots);
   const std::int64_t both = std::lcm(row, slots);
-  const std::int64_t large = small + (both <= kMostWaves * slots ? both : rounded_up(row, slots));
+  const std::int64_t unit = both <= kMostWaves * slots ? both : rounded_up(row, slots);
+  const std::int64_t large = small + rounded_up(kSeenWaves * slots, unit);
   if (large >= all) return {all, all, all};
   return {small, large, all};
 }

@@ -134,7 +134,7 @@ struct TileOp {
   int depth = 0;              // length of the contraction (scores: head_dim; weighted_sum: keys; dK, dV: queries)
   std::int64_t bytes = 0;     // load, store: requested of global memory, as the schedule names them
   std::int64_t sectors = 0;   // load, store: the same in 32-byte sectors, counted warp request by warp request
-  std::int64_t fill_bytes = 0;  // store: sectors that it covers in part and nobody fills; L2 fetches the rest
+  std::int64_t fill_bytes = 0;  // store: what L2 must have before it writes: the rest of sectors covered in part, and what is added to
   /// load: the CTA goes on at once (cp.async); the tile may be used after a wait. Loads arrive in the order of their
   /// start.
   bool starts = false;

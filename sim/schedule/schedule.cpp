@@ -379,6 +379,7 @@ TileOp CtaProgram::moved(Op op, Tensor tensor, int i, int j, Range rows, Range c
 void CtaProgram::add(Tensor tensor, int i, int j) {
   TileOp t = moved(Op::store, tensor, i, j, tile_rows_of(tensor, i, j), tile_cols_of(tensor, j), Access::copy);
   t.adds = true;
+  t.fill_bytes = t.bytes;  // L2 adds to what lies there, so it has to have it
   m_sink.op(t);
 }
 

@@ -300,14 +300,15 @@ TEST_CASE("a sweep over N takes the mask and the packed sequences along") {
   s.gpu = small_machine().name;
   set_block_mask(s.problem, {"local", 50, 0, 64});
   pack_sequences(s.problem, 3);
-  const auto job = make_sweep({s, SweepOver::seqlen}, {small_machine()}, {});
+  const std::vector<Machine> machines = {small_machine()};  // the job keeps a reference
+  const auto job = make_sweep({s, SweepOver::seqlen}, machines, {});
   while (job->step([] { return true; })) {
   }
   const SweepResult result = job->result();
   for (const SweepPoint& point : result.sides[0]) {
     CAPTURE(point.value);
-    CHECK(point.refusal == "");
     REQUIRE(point.settings);
+    CHECK(point.sm_bytes);
     CHECK(point.settings->problem.cu_seqlens_q.back() == point.value);
     CHECK(point.settings->problem.block_mask);
   }

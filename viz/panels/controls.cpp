@@ -85,6 +85,14 @@ bool choice(const Ui& ui, const char* name, std::string& current, const Names& n
   return changed;
 }
 
+/// Sequences of various lengths packed along the rows: a query sees the keys of its own.
+void sequences(const Ui& ui, AttentionProblem& p, bool half) {
+  const int before = packed_sequences(p);
+  int packed = before;
+  number(ui, half ? "sequences" : "packed sequences", packed, kSequencesRange, 1, true, half, packed == 1 ? "none" : "%d");
+  if (packed != before) pack_sequences(p, packed);
+}
+
 /// Causal, a window of keys around the diagonal, and blocks: what is kept is kept by all three.
 void mask(const Ui& ui, AttentionProblem& p) {
   ImGui::Checkbox("causal mask", &p.causal);
@@ -111,7 +119,10 @@ void mask(const Ui& ui, AttentionProblem& p) {
         if (choice(ui, "block mask", pattern, patterns, true)) blocks.pattern = pattern == "none" ? "" : pattern;
       },
       [&] {
-        if (!blocks.pattern.empty()) number(ui, "density", blocks.percent, kDensityRange, 1, false, true, "%d %%");
+        if (blocks.pattern.empty())
+          sequences(ui, p, true);
+        else
+          number(ui, "density", blocks.percent, kDensityRange, 1, false, true, "%d %%");
       });
   if (!blocks.pattern.empty())
     in_two_columns(
@@ -119,15 +130,8 @@ void mask(const Ui& ui, AttentionProblem& p) {
         [&] {
           if (blocks.pattern == "random") number(ui, "seed", blocks.seed, kSeedRange, 1, false, true);
         });
+  if (!blocks.pattern.empty()) sequences(ui, p, false);
   if (blocks != before || (from_file && pattern == "none")) set_block_mask(p, blocks);
-}
-
-/// Sequences of various lengths packed along the rows: a query sees the keys of its own.
-void sequences(const Ui& ui, AttentionProblem& p) {
-  const int before = packed_sequences(p);
-  int packed = before;
-  number(ui, "packed sequences", packed, kSequencesRange, 1, true, false, packed == 1 ? "not packed" : "%d");
-  if (packed != before) pack_sequences(p, packed);
 }
 
 /// True for rungs that are built with a K/V ring.
@@ -212,7 +216,6 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
           p.dtype = dtype_from_name(dtype);
       });
   mask(ui, p);
-  sequences(ui, p);
 
   std::vector<std::string> gpus;
   for (const Machine& machine : machines) gpus.push_back(machine.name);
