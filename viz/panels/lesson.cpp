@@ -196,7 +196,6 @@ class AskWidget {
     ImGui::SetNextItemWidth(m_look.body->FontSize * 14);
     const char* hint = m_ask.unit.empty() ? "a number" : "a number, also with a unit";
     const bool entered = ImGui::InputTextWithHint("##typed", hint, &typed, ImGuiInputTextFlags_EnterReturnsTrue);
-    if (entered) ImGui::SetKeyboardFocusHere(-1);  // a wrong answer is mended on the spot; a right one closes the field
     if (typed != m_ask.state.typed) {
       edit().typed = typed;
       edit().graded = false;
