@@ -264,14 +264,15 @@ class StageDrawing {
     draw_tile_map(m_ui, m_list, area, visits, MapView::state, std::string(m_name) + "visits", true);
     // A backward pass that stores no P computes the scores of the forward pass a second time.
     const bool again = m_trace.schedule().problem().pass == Pass::backward;
-    const char* where = again ? "S, recomputed" : "S, on chip only";
-    const bool roomy = column.w >= text_width(m_ui.fonts.small, where);
+    const char* const full = again ? "S, recomputed" : "S, on chip only";
+    const bool roomy = column.w >= text_width(m_ui.fonts.small, full);
     const float left = column.x - (roomy ? 0 : px(6));
     float room = column.w + px(60);  // its neighbour at the right has a name, too, which may be wider than its column
     for (const MapColumn& other : m_layout.columns)
       if (other.x > column.x) room = std::min(room, other.x - px(10) - left);
-    if (!roomy && text_width(m_ui.fonts.small, where) > room) where = again ? "S again" : "S";
-    if (text_width(m_ui.fonts.small, where) > std::max(room, column.w)) where = "S";
+    const char* where = full;
+    for (const char* shorter : {again ? "S again" : "S", "S"})
+      if (text_width(m_ui.fonts.small, where) > std::max(room, column.w)) where = shorter;
     text(m_ui.fonts.small, left, m_maps_top - px(16), std::max(column.w, px(110)), m_c.text_dim, where,
          roomy ? Align::center : Align::left);
     const MapColumn* second = nullptr;  // the next place for scores, empty as well
