@@ -86,6 +86,35 @@ TEST_CASE("online softmax: any scores, any tile, the same O as plain softmax, an
     }
 }
 
+TEST_CASE("tiles read from the last to the first: each key keeps its place, its score and its V, and O is the same") {
+  for (const SoftmaxExample& example : softmax_examples())
+    for (int bc = 1; bc <= static_cast<int>(example.scores.size()); ++bc) {
+      SoftmaxChoice choice;
+      choice.scores = example.scores;
+      choice.bc = bc;
+      const SoftmaxSteps forward = softmax_steps(choice);
+      choice.backward = true;
+      const SoftmaxSteps backward = softmax_steps(choice);
+      CAPTURE(example.name);
+      CAPTURE(bc);
+      CHECK(backward.values == forward.values);
+      CHECK(backward.o == doctest::Approx(forward.o).epsilon(1e-12));
+      REQUIRE(backward.steps.size() == forward.steps.size());
+      CHECK(backward.steps.front().last == static_cast<int>(choice.scores.size()));
+      CHECK(backward.steps.back().first == 0);
+      // The first tile read is summed from its own keys and their V.
+      const SoftmaxStep& s = backward.steps.front();
+      double l = 0, acc = 0;
+      for (int k = s.first; k < s.last; ++k) {
+        const double p = std::isfinite(s.m) ? std::exp(choice.scores[static_cast<std::size_t>(k)] - s.m) : 0;
+        l += p;
+        acc += p * (k + 1);
+      }
+      CHECK(s.l == doctest::Approx(l));
+      CHECK(s.acc == doctest::Approx(acc));
+    }
+}
+
 TEST_CASE("the naive formula overflows in fp16 past 11 and not in fp32; the masked row is 0") {
   SoftmaxChoice choice;
   choice.scores = {12, 1};

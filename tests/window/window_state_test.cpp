@@ -48,6 +48,7 @@ AppState random_state(std::mt19937& random) {
              sweep_shows()[static_cast<std::size_t>(number(0, 3))].which};
   s.softmax.scores = {0.1 * number(-50, 50), -HUGE_VAL, 3};
   s.softmax.bc = number(1, 3);
+  s.softmax.backward = number(0, 1) == 1;
   s.softmax.naive = pick(random, {DType::fp16, DType::fp32});
   s.validate_quantity = number(0, 4);
   s.validate_set = number(0, 2);

@@ -120,15 +120,7 @@ SoftmaxChoice softmax_of(const OpenLesson& open, const LessonShow& show) {
   const auto run = std::find_if(open.lesson.runs.begin(), open.lesson.runs.end(),
                                 [&](const LessonRun& r) { return r.name == name; });
   const auto order = run->options.find("kv-order");
-  if (order != run->options.end() && order->second == "backward") {
-    // Tiles from the last to the first; inside a tile keys keep their order.
-    std::vector<double> from_the_end;
-    const int keys = static_cast<int>(choice.scores.size());
-    for (int tile = num_tiles(keys, choice.bc) - 1; tile >= 0; --tile)
-      for (int k = tile * choice.bc; k < std::min(keys, (tile + 1) * choice.bc); ++k)
-        from_the_end.push_back(choice.scores[static_cast<std::size_t>(k)]);
-    choice.scores = std::move(from_the_end);
-  }
+  choice.backward = order != run->options.end() && order->second == "backward";
   return clamp(choice);
 }
 

@@ -83,7 +83,9 @@ SoftmaxSteps softmax_steps(const SoftmaxChoice& given) {
   for (int k = 0; k < keys; ++k) result.values.push_back(k + 1);
   const AttentionProblem problem = one_row(keys);
   const AttentionInputs inputs = inputs_of(choice.scores, result.values);
-  const auto schedule = make_schedule("flash_v2", problem, {1, choice.bc, 1});
+  TileShape tile = {1, choice.bc, 1};
+  tile.backward_keys = choice.backward;
+  const auto schedule = make_schedule("flash_v2", problem, tile);
   ComputeOptions options;
   double m = -kInfinity, l = 0, acc = 0;
   options.after_tile = [&](const TileState& state) {

@@ -14,6 +14,7 @@ struct SoftmaxChoice {
   std::vector<double> scores = {0.41, -0.16, -0.57, 0.17, -0.29, -0.24, -0.38, 0.04};
   int bc = 2;     // keys a tile
   int tiles = 2;  // tiles done; clamped to their number
+  bool backward = false;  // tiles are read from the last to the first; a key keeps its place, its score and its V
   DType naive = DType::fp16;
   bool operator==(const SoftmaxChoice&) const = default;
 };

@@ -301,6 +301,7 @@ const std::vector<Field>& fields() {
         scores_field(),
         whole("keys", [](AppState& s) -> int& { return s.softmax.bc; }),
         whole("tiles", [](AppState& s) -> int& { return s.softmax.tiles; }),
+        yes_no("keys-backward", [](AppState& s) -> bool& { return s.softmax.backward; }),
         {"naive", [](const AppState& s) { return std::string(name_of(s.softmax.naive)); },
          [](AppState& s, const std::string& text) { s.softmax.naive = dtype_from_name(text); }},
         words("lesson", [](AppState& s) -> std::string& { return s.learn.lesson; }),

@@ -30,6 +30,7 @@ void buttons(const Ui& ui, SoftmaxChoice& choice) {
     if (ImGui::Button(example.name)) {
       choice.scores = example.scores;
       choice.tiles = 1;
+      choice.backward = false;
     }
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", example.what);
   }
