@@ -48,12 +48,20 @@ MemoryCurve memory_curve(const Settings& settings, const std::vector<Machine>& m
   }
   std::stable_sort(curve.limits.begin(), curve.limits.end(),
                    [](const MemoryLimit& a, const MemoryLimit& b) { return a.bytes < b.bytes; });
-  // GPUs of (nearly) one size share a line.
+  // GPUs of (nearly) one size share a line. A first word that all of them begin with tells nothing apart.
+  const auto first_word = [](const std::string& name) { return name.substr(0, name.find(' ') + 1); };
+  const bool one_maker =
+      curve.limits.size() > 1 && std::all_of(curve.limits.begin(), curve.limits.end(), [&](const MemoryLimit& limit) {
+        return !first_word(limit.gpu).empty() && first_word(limit.gpu) == first_word(curve.limits[0].gpu);
+      });
+  const auto short_name = [&](const std::string& name) {
+    return one_maker ? name.substr(first_word(name).size()) : name;
+  };
   for (std::size_t n = 0; n < curve.limits.size();) {
-    std::string names = curve.limits[n].gpu;
+    std::string names = short_name(curve.limits[n].gpu);
     std::size_t next = n + 1;
     for (; next < curve.limits.size() && curve.limits[next].bytes < 1.1 * curve.limits[n].bytes; ++next)
-      names += ", " + curve.limits[next].gpu;
+      names += ", " + short_name(curve.limits[next].gpu);
     figure.guides.push_back({false, curve.limits[next - 1].bytes, names});
     n = next;
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "viz/render/label_places.h"
+
 namespace flashscope::viz {
 namespace {
 
@@ -163,12 +165,19 @@ class FigureDrawing {
     }
   }
 
-  /// Each label where it covers no other: above its line at the left, else below it, else not at all.
+  /// Each label where it covers nothing else, on a ground that keeps the grid out of the letters.
   void guide_labels() {
-    std::vector<Rect> taken;
-    for (const Guide& guide : m_figure.guides)  // a label does not lie on another guide
-      if (!guide.vertical) taken.push_back({m_plot.x, y_of(guide.at), m_plot.w, 0.5f});
+    LabelGround ground = {m_plot, px(15), px(2), {}, {}};
+    const auto write = [&](const Rect& r, Color color, const std::string& label) {
+      fill(m_list, {r.x - px(2), r.y, r.w + px(4), r.h}, with_alpha(m_c.panel, 0.8), px(2));
+      text(m_ui.fonts.small, r.x, r.y, r.w + 1, color, label);
+    };
     for (const Series& series : m_figure.series) {
+      if (series.form == Series::Form::line && series.points.size() <= kCrowd) {
+        ground.curves.emplace_back();
+        for (const FigurePoint& point : series.points)
+          if (const ImVec2 p = at(point); drawable(p)) ground.curves.back().push_back(p);
+      }
       if (!is_labelled(series) || series.points.empty() || series.name.empty()) continue;
       const float w = text_width(m_ui.fonts.small, series.name), h = px(15);
       const ImVec2 end = at(series.points.back());
@@ -176,35 +185,19 @@ class FigureDrawing {
       const Rect r = {std::min(end.x, m_plot.right()) - w - px(4), flat ? end.y - h - px(2) : end.y + px(14), w, h};
       if (!drawable(end)) continue;
       text(m_ui.fonts.small, r.x, r.y, w + 1, m_c.text_dim, series.name);
-      taken.push_back(r);
+      ground.taken.push_back(r);
     }
-    const auto is_free = [&](const Rect& r) {
-      return r.y >= m_plot.y - px(2) && r.bottom() <= m_plot.bottom() &&
-             std::none_of(taken.begin(), taken.end(), [&](const Rect& t) {
-               return r.x < t.right() && t.x < r.right() && r.y < t.bottom() && t.y < r.bottom();
-             });
-    };
+    std::vector<GuideLabel> labels;
     for (const Guide& guide : m_figure.guides) {
-      const float w = std::min(text_width(m_ui.fonts.small, guide.label), m_plot.w * 0.9f), h = px(15);
-      std::vector<Rect> places;
-      if (guide.vertical) {
-        const float x = x_of(guide.at);
-        if (!std::isfinite(x) || x < m_plot.x - 1 || x > m_plot.right() + 1) continue;
-        places = {{x + px(4), m_plot.bottom() - h - px(2), w, h}, {x - px(4) - w, m_plot.bottom() - h - px(2), w, h}};
-        if (x + px(4) + w > m_plot.right()) places.erase(places.begin());
-      } else {
-        const float y = y_of(guide.at);
-        if (!std::isfinite(y)) continue;
-        places = {{m_plot.x + px(6), y - h - 1, w, h},
-                  {m_plot.x + px(6), y + px(1), w, h},
-                  {m_plot.right() - w - px(4), y - h - 1, w, h},
-                  {m_plot.right() - w - px(4), y + px(1), w, h}};
-      }
-      const auto place = std::find_if(places.begin(), places.end(), is_free);
-      if (place == places.end()) continue;
-      taken.push_back(*place);
-      text(m_ui.fonts.small, place->x, place->y, place->w + 1, guide.vertical ? m_c.text : m_c.warning, guide.label);
+      const float place = guide.vertical ? x_of(guide.at) : y_of(guide.at);
+      const bool seen = guide.vertical ? place >= m_plot.x - 1 && place <= m_plot.right() + 1
+                                       : place >= m_plot.y - 1 && place <= m_plot.bottom() + 1;
+      labels.push_back(
+          {guide.vertical, place, seen ? std::min(text_width(m_ui.fonts.small, guide.label), m_plot.w * 0.9f) : 0});
     }
+    const std::vector<std::optional<Rect>> places = label_places(labels, ground);
+    for (std::size_t n = 0; n < places.size(); ++n)
+      if (places[n]) write(*places[n], m_figure.guides[n].vertical ? m_c.text : m_c.warning, m_figure.guides[n].label);
   }
 
   FigureHit hover() {

@@ -1,0 +1,33 @@
+// Where the labels of a figure's guides go: beside their line, and on nothing else.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "viz/render/ui.h"
+
+namespace flashscope::viz {
+
+/// A label of a line right across the plot.
+struct GuideLabel {
+  bool vertical = false;
+  float at = 0;     // x of a vertical line, y of another, in pixels
+  float width = 0;  // of the text
+};
+
+struct LabelGround {
+  Rect plot;
+  float height = 0;                         // of a line of text
+  float gap = 0;                            // between a label and its line
+  std::vector<Rect> taken;                  // other labels
+  std::vector<std::vector<ImVec2>> curves;  // polylines
+};
+
+/// For each label a place in the plot that touches no other label and no other guide, and where there is one, no curve
+/// and no vertical guide either; without a value where even the first is not to be had. Labels earlier in the list
+/// choose first.
+std::vector<std::optional<Rect>> label_places(const std::vector<GuideLabel>& labels, const LabelGround& ground);
+
+/// Whether the segment from a to b passes through the rectangle.
+bool crosses(const Rect& r, ImVec2 a, ImVec2 b);
+
+}  // namespace flashscope::viz
