@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 
+#include "sim/schedule/algorithms.h"
 #include "tests/cli/support.h"
 #include "viz/io/json_numbers.h"
+#include "viz/io/recording.h"
 #include "viz/io/toml.h"
 
 namespace flashscope {
@@ -76,6 +78,69 @@ TEST_CASE("a lecturer's own folder: run grades, export writes, faults name file 
   CHECK(contains(result.err, "own.md:2: the id 'own' is that of bad.md"));
 }
 
+TEST_CASE("lesson --gpu and --recording change the text and the answers") {
+  if (!can_read_toml()) return;
+  const Folder folder;
+  write_file(
+      folder / "own.md",
+      kFront +
+          "```run r\nalgorithm = \"flash_v2\"\nseqlen = 512\nheads = 16\n```\n\n## One\n\nOn {{ r.machine.title }}: "
+          "{{ r.recorded.time_us in µs }}\n\n"
+          "```ask\nkind = \"number\"\nid = \"sms\"\nquestion = \"?\"\nanswer = \"r.machine.num_sms\"\nreason = "
+          "\"{{ r.machine.num_sms }} SMs\"\n```\n\n"
+          "```ask\nkind = \"number\"\nid = \"time\"\nquestion = \"?\"\nanswer = \"r.recorded.time_us\"\nunit = "
+          "\"µs\"\nreason = \"x\"\n```\n");
+  write_file(folder / "a.json", R"({"answers": {"sms": "132", "time": "1"}})");
+  const std::string dir = folder / "";
+  const auto graded = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"lesson", "run", "own", "--answers", folder / "a.json", "--lessons", dir};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const RunResult result = run_here(arguments);
+    CHECK(result.code == 0);
+    return parse_json(result.out, "out");
+  };
+  // The recording's row of this run is not shipped, so one is written: of 123 µs, then of 246.
+  const auto recording_of = [&](const std::string& name, double time_us) {
+    Recording recording;
+    recording.machine = "nvidia-h200";
+    recording.gpu = "a GPU";
+    recording.date = "2026-01-01";
+    RecordingRow row;
+    row.algorithm = "flash_v2";
+    row.problem.batch = 1;
+    row.problem.heads = row.problem.kv_heads = 16;
+    row.problem.seqlen_q = row.problem.seqlen_k = 512;
+    row.problem.head_dim = 64;
+    row.tile = make_schedule("flash_v2", row.problem, {0, 0, 0})->tile();
+    row.measured.time_us = kernels::Measured<double>::of(time_us);
+    put_row(recording, row);
+    save_recording(folder / name, recording);
+    return folder / name;
+  };
+  const std::string one = recording_of("one.json", 123), two = recording_of("two.json", 246);
+  const Json first = graded({"--recording", one}), second = graded({"--recording", two});
+  CHECK(first["asks"][0]["verdict"] == "right");
+  CHECK(first["asks"][1]["expected"] == "123 µs");
+  CHECK(second["asks"][1]["expected"] == "246 µs");
+  const Json t4 = graded({"--gpu", "nvidia-t4", "--recording", one});
+  CHECK(t4["asks"][0]["verdict"] == "wrong");
+  CHECK(t4["asks"][0]["reason"] == "40 SMs");
+  CHECK(t4["asks"][1]["verdict"] == "unavailable");  // what was never measured there is no one's mistake
+  CHECK(t4["counted"] == 1);
+  const RunResult page =
+      run_here({"lesson", "export", "own", "--lessons", dir, "--gpu", "nvidia-t4", "--recording", one});
+  CHECK(page.code == 0);
+  CHECK(contains(page.out, "NVIDIA T4"));
+  CHECK_FALSE(contains(page.out, "123"));
+  CHECK(contains(page.err, "own.md:"));
+  CHECK(contains(run_here({"lesson", "export", "own", "--lessons", dir, "--recording", two}).out, "246"));
+  // A run that names its GPU keeps it.
+  write_file(folder / "own.md",
+             kFront + "```run r\nseqlen = 128\ngpu = \"nvidia-t4\"\n```\n\n## One\n\n{{ r.machine.title }}\n\n" +
+                 kBody.substr(kBody.find("```ask\nkind = \"order\"")));
+  CHECK(contains(run_here({"lesson", "export", "own", "--lessons", dir, "--gpu", "nvidia-h200"}).out, "NVIDIA T4"));
+}
+
 TEST_CASE("lesson: what is wrong is said, with the exit code of its kind") {
   if (!can_read_toml()) return;
   const Folder folder;
@@ -90,6 +155,10 @@ TEST_CASE("lesson: what is wrong is said, with the exit code of its kind") {
       {{"lesson", "export", "99"}, 2},
       {{"lesson", "check", "99"}, 2},
       {{"lesson", "list", "--out", "x"}, 2},
+      {{"lesson", "list", "--gpu", "nvidia-t4"}, 2},
+      {{"lesson", "check", "4", "--gpu", "nvidia-nothing"}, 2},
+      {{"lesson", "check", "4", "--gpu", folder / "b.json"}, 3},
+      {{"lesson", "check", "4", "--recording", folder / "b.json"}, 3},
       {{"lesson", "check", "--answers", "x"}, 2},
       {{"lesson", "run", "3", "--answers", folder / "a.json"}, 3},
       {{"lesson", "run", "3", "--answers", folder / "b.json"}, 3},

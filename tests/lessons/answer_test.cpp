@@ -212,6 +212,34 @@ TEST_CASE("a number of MiB written as MB is told apart") {
   CHECK(testing::contains(grade.note, "MiB"));
 }
 
+TEST_CASE("a comma that may group thousands or be a decimal point: how it was read is said, or asked") {
+  const Question thousands = number_question(Number(2732), "tiles", "0");
+  Grade grade = grade_number(thousands, "2,732");
+  CHECK(grade.verdict == Verdict::right);
+  CHECK(grade.reading == "Read as 2732.");
+  grade = grade_number(thousands, "2,733");
+  CHECK(grade.verdict == Verdict::wrong);
+  CHECK(grade.reading == "Read as 2733.");
+  // Read as thousands it is wrong, read as a decimal comma right: no try, a question back.
+  const Question decimal = number_question(Number::fraction(2732, 1000), "µs", "1 %");
+  grade = grade_number(decimal, "2,732");
+  CHECK(grade.verdict == Verdict::unreadable);
+  CHECK(grade.note == "Is that 2732 or 2.732? Type the one you mean.");
+  CHECK(grade_number(decimal, "2732").verdict == Verdict::wrong);
+  CHECK(grade_number(decimal, "2.732 us").verdict == Verdict::right);
+  CHECK(grade_number(decimal, "2,73 us").verdict == Verdict::right);  // two digits group nothing
+  // A point is a decimal point, and that is said to whom it fails.
+  grade = grade_number(thousands, "2.732");
+  CHECK(grade.verdict == Verdict::wrong);
+  CHECK(grade.reading == "Read as 2.732: the point is a decimal point here.");
+  // Nobody can be in doubt.
+  for (const char* clear : {"2732", "2 732", "2'732", "2.732e3", "1,366*2"})
+    CHECK(grade_number(thousands, clear).verdict == Verdict::right);
+  CHECK(grade_number(number_question(Number(4456448), "B", "0"), "4,456,448").reading == "");
+  CHECK(grade_number(number_question(Number::fraction(1, 2), "", "0"), "0,500").reading == "");
+  CHECK(grade_number(number_question(Number(1), "", "0"), "exp(0,000)").verdict == Verdict::right);
+}
+
 TEST_CASE("known mistakes are recognised, and orders compared by their texts") {
   Question question = number_question(Number(100), "", "1 %");
   question.mistakes = {Number(50), Number(200)};
@@ -298,6 +326,42 @@ TEST_CASE("what follows a prediction in its step waits for it; a lecturer sees a
   LearnState lecturer = go_to_lesson({}, &early.lesson);
   lecturer.lecturer = true;
   CHECK(lesson_page(early, lecturer, library).blocks.size() == 2);
+}
+
+TEST_CASE("a question says its answer once, and how a number was read") {
+  const LessonLibrary library = LessonLibrary::shipped();
+  const OpenLesson open = testing::opened(
+      "## S\n```ask\nkind = \"choice\"\nid = \"c\"\npredict = true\nquestion = \"?\"\nright = \"much more\"\nwrong = "
+      "[\"less\"]\nreason = \"so\"\n```\n"
+      "```ask\nkind = \"number\"\nid = \"n\"\nquestion = \"?\"\nanswer = \"2732\"\ntolerance = \"0\"\nreason = "
+      "\"so\"\n```\n");
+  const LearnState start = go_to_lesson({}, &open.lesson);
+  const auto ask_of = [&](const LearnState& state, std::size_t index) {
+    return lesson_page(open, state, library).blocks.at(index).ask;
+  };
+  for (const char* guess : {"less", "much more", ""}) {
+    LearnState state = start;
+    state.asks["c"].chosen = guess;
+    const PageAsk ask = ask_of(*guess ? submit(state, open, 0) : reveal(state, open, 0), 0);
+    CHECK(ask.answer == "much more");  // which its mark in the list shows
+    CHECK_FALSE(ask.says_answer);
+    CHECK_FALSE(testing::contains(ask.verdict, "much more"));
+    CHECK_FALSE(ask.verdict.empty());
+    CHECK(ask.good == (std::string(guess) == "much more"));
+  }
+  LearnState state = reveal(start, open, 0);
+  state.asks["n"].typed = "2,733";
+  state = submit(state, open, 1);
+  PageAsk ask = ask_of(state, 1);
+  CHECK(ask.verdict == "Not yet.");
+  CHECK(testing::contains(ask.remark.at(0).text, "Read as 2733."));
+  ask = ask_of(reveal(state, open, 1), 1);
+  CHECK(ask.says_answer);
+  CHECK(ask.verdict.empty());  // "not yet" beside the answer would be odd
+  state.asks["n"].typed = "2,732";
+  state = submit(state, open, 1);
+  CHECK(ask_of(state, 1).good);
+  CHECK(ask_of(state, 1).remark.at(0).text == "Read as 2732.");
 }
 
 TEST_CASE("an answer found after it was shown earns no points, and a lecturer's visit is no progress") {

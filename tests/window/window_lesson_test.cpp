@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 #include <imgui.h>
 
+#include <algorithm>
+
 #include "sim/error.h"
 #include "support.h"
 #include "viz/cli/lesson_engine.h"
@@ -40,6 +42,29 @@ const char* kLesson =
     "wrong\", \"really\"]]\nreason = \"so\"\n```\n\n"
     "```ask\nkind = \"order\"\nid = \"o\"\nquestion = \"?\"\nitems = [\"a\", \"b\", \"c\"]\nreason = \"so\"\n```\n";
 
+constexpr int kEnter = 1, kEscape = 2;  // places in KeysDown
+
+/// Glyphs of the last frame that stand partly below what may be drawn to: a label that is cut.
+int cut_glyphs() {
+  int cut = 0;
+  const ImDrawData* data = ImGui::GetDrawData();
+  for (int n = 0; n < data->CmdListsCount; ++n) {
+    const ImDrawList* list = data->CmdLists[n];
+    for (const ImDrawCmd& command : list->CmdBuffer)
+      for (unsigned i = 0; i + 2 < command.ElemCount; i += 3) {
+        const auto vertex = [&](unsigned k) -> const ImDrawVert& {
+          return list->VtxBuffer[static_cast<int>(command.VtxOffset +
+                                                  list->IdxBuffer[static_cast<int>(command.IdxOffset + i + k)])];
+        };
+        const ImDrawVert &a = vertex(0), &b = vertex(1), &c = vertex(2);
+        const bool is_glyph = a.uv.y != b.uv.y || a.uv.y != c.uv.y;
+        const float top = std::min({a.pos.y, b.pos.y, c.pos.y}), bottom = std::max({a.pos.y, b.pos.y, c.pos.y});
+        cut += is_glyph && top < command.ClipRect.w && bottom > command.ClipRect.w + 0.5f;
+      }
+  }
+  return cut;
+}
+
 struct Desk {
   LessonBook book;
   LearnState state;
@@ -50,10 +75,9 @@ struct Desk {
     ImGui::CreateContext();
     ImGuiIO& io = ImGui::GetIO();
     io.IniFilename = nullptr;
-    ui.fonts = load_fonts(1);
-    unsigned char* pixels = nullptr;
-    int w = 0, h = 0;
-    io.Fonts->GetTexDataAsRGBA32(&pixels, &w, &h);
+    io.KeyMap[ImGuiKey_Enter] = kEnter;
+    io.KeyMap[ImGuiKey_Escape] = kEscape;
+    use_scale(1);
     io.MousePos = {-1, -1};
     auto library = std::make_shared<LessonLibrary>(LessonLibrary::shipped());
     auto list = std::make_shared<LessonList>();
@@ -64,6 +88,28 @@ struct Desk {
     state = go_to_lesson(state, &list->lessons[0]);
   }
   ~Desk() { ImGui::DestroyContext(); }
+
+  void use_scale(float scale) {
+    ImFontAtlas& atlas = *ImGui::GetIO().Fonts;
+    atlas.Clear();
+    ui.scale = scale;
+    ui.fonts = load_fonts(scale);
+    unsigned char* pixels = nullptr;
+    int w = 0, h = 0;
+    atlas.GetTexDataAsRGBA32(&pixels, &w, &h);
+  }
+  void press(int key) {
+    ImGui::GetIO().KeysDown[key] = true;
+    frame();
+    ImGui::GetIO().KeysDown[key] = false;
+    frame();
+    frame();
+  }
+  void type(const char* text) {
+    ImGui::GetIO().AddInputCharactersUTF8(text);
+    frame();
+    frame();
+  }
 
   void frame() {
     ImGuiIO& io = ImGui::GetIO();
@@ -151,6 +197,116 @@ TEST_CASE_FIXTURE(Desk, "a click chooses an option, and the right one closes the
   REQUIRE(click_until(60, [&] { return state.asks["c"].tries > 0; }));
   REQUIRE(click_until(60, [&] { return state.asks["c"].right; }));
   CHECK(state.progress["t"].answers["c"].right);
+}
+
+TEST_CASE_FIXTURE(Desk, "a wrong answer keeps the field it is typed in, a right one gives it back" *
+                            doctest::skip(!can_read_toml())) {
+  frame();
+  frame();
+  REQUIRE(click_until(60, [&] { return ImGui::GetIO().WantTextInput; }));
+  type("3");
+  press(kEnter);
+  CHECK(state.asks["n"].tries == 1);
+  CHECK(ImGui::GetIO().WantTextInput);
+  type("x");  // takes the place of what was wrong
+  CHECK(state.asks["n"].typed == "x");
+  press(kEnter);  // not understood: no try, and still in the field
+  CHECK(state.asks["n"].tries == 1);
+  CHECK(ImGui::GetIO().WantTextInput);
+  type("16");
+  press(kEnter);
+  CHECK(state.asks["n"].right);
+  CHECK(state.asks["n"].tries == 2);
+  CHECK_FALSE(ImGui::GetIO().WantTextInput);
+}
+
+TEST_CASE_FIXTURE(Desk, "Escape leaves the field" * doctest::skip(!can_read_toml())) {
+  frame();
+  frame();
+  REQUIRE(click_until(60, [&] { return ImGui::GetIO().WantTextInput; }));
+  type("3");
+  press(kEscape);
+  CHECK_FALSE(ImGui::GetIO().WantTextInput);
+  CHECK(state.asks["n"].tries == 0);
+}
+
+TEST_CASE_FIXTURE(Desk, "there is no way back from the first step" * doctest::skip(!can_read_toml())) {
+  frame();
+  frame();
+  const LearnState before = state;
+  click(width - 130, height - 18);
+  CHECK(state == before);
+}
+
+TEST_CASE_FIXTURE(Desk, "the table beside a stage ends in its panel, in large type too, and says its source once" *
+                            doctest::skip(!can_read_toml())) {
+  use_scale(1.1875f);  // 1280 × 720, projector
+  ui.colors = &palette(Theme::light);
+  apply_style(ui);
+  Comparison comparison{"three_pass", "recorded on NVIDIA H200, 2026-11-30", true, {}};
+  for (int n = 0; n < 7; ++n)
+    comparison.rows.push_back({"SM read", ComparisonRow::Kind::bytes, kernels::Measured<double>::of(1e9),
+                               kernels::Measured<double>::of(1e9), ""});
+  for (const std::size_t sides : {std::size_t{1}, std::size_t{2}})
+    for (const float h : {510.0f, 760.0f, 300.0f}) {
+      const std::vector<Comparison> list(sides, comparison);
+      ImGuiIO& io = ImGui::GetIO();
+      io.DisplaySize = {400, 800};
+      io.DeltaTime = 1.0f / 60;
+      bool pressed = false;
+      for (float y = 4; y < h && !pressed; y += 8)
+        for (const bool down : {false, true, false}) {
+          io.MousePos = {60, y};
+          io.MouseWheel = -100;  // to the end, where it scrolls
+          io.MouseDown[0] = down;
+          ImGui::NewFrame();
+          pressed = pressed || comparison_panel(ui, {0, 0, 356, h}, {}, list) == Request::measure;
+          ImGui::Render();
+        }
+      CAPTURE(sides);
+      CAPTURE(h);
+      CHECK(pressed);
+      if (h > 500) CHECK(cut_glyphs() == 0);
+    }
+}
+
+TEST_CASE_FIXTURE(Desk, "no label of a stage is cut at its end, at projector size" * doctest::skip(!can_read_toml())) {
+  const LessonEngine counts = [engine = make_lesson_engine()](LessonRun run, const LessonLibrary& library,
+                                                              const StillWanted& wanted) {
+    run.timed = false;
+    return engine(run, library, wanted);
+  };
+  use_scale(1.1875f);
+  ImGui::GetIO().DisplaySize = {1280, 720};
+  ImGui::GetIO().DeltaTime = 1.0f / 60;
+  ui.colors = &palette(Theme::light);
+  apply_style(ui);
+  for (const Lesson& lesson : read_lessons(*book.library).lessons) {
+    const OpenLesson open = open_lesson(lesson, *book.library, counts);
+    for (const LessonShow& show : lesson.shows) {
+      if (!show.has_stage()) continue;
+      const Settings settings = stage_settings(open, show);
+      for (std::size_t n = 0; n < show.runs.size(); ++n) {
+        const auto trace = trace_stage(settings.algorithms[n], stage_problem(settings, kMaxStageOps), settings.tile,
+                                       load_machine(settings.gpu), settings.start);
+        for (int part = 0; part < 8; ++part) {
+          const Picoseconds t = trace->duration() * part / 7;
+          for (const float w : {361.0f, 731.0f}) {
+            ImGui::NewFrame();
+            stage_panel(ui, {0, 0, w, 510}, "stage 0", *trace, make_scene(*trace, t, 2), trace->schedule().tensors(),
+                        1);
+            ImGui::Render();
+            CAPTURE(lesson.file);
+            CAPTURE(show.line);
+            CAPTURE(settings.algorithms[n]);
+            CAPTURE(part);
+            CAPTURE(w);
+            CHECK(cut_glyphs() == 0);
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE_FIXTURE(Desk, "arrows move the items of an order" * doctest::skip(!can_read_toml())) {

@@ -74,9 +74,11 @@ void on_key(GLFWwindow* window, int key, int scancode, int action, int mods) {
   if (key == GLFW_KEY_ESCAPE) input.escape = true;
   const auto pressed = action_of_glfw_key(key, mods, glfwGetKeyName(key, scancode));
   if (!pressed) return;
-  // While a number is being typed, letters and Ctrl+C belong to it.
+  // While something is being typed, letters, arrows and Ctrl+C belong to it. Not so the page keys: every field here has
+  // one line, and a presenter's clicker turns the page of a lesson whose question is still open.
   const bool function_key = key >= GLFW_KEY_F1 && key <= GLFW_KEY_F12;
-  if (ImGui::GetIO().WantTextInput && !function_key && pressed->command != Command::quit) return;
+  const bool page_key = key == GLFW_KEY_PAGE_UP || key == GLFW_KEY_PAGE_DOWN;
+  if (ImGui::GetIO().WantTextInput && !function_key && !page_key && pressed->command != Command::quit) return;
   input.actions.push_back(*pressed);
   platform::took_key(pressed->command);
 }

@@ -282,9 +282,11 @@ class Workspace {
                     m_results.errors[side].empty() ? "computing …" : m_results.errors[side]);
   }
 
+  /// Of both sides; where they are one run, as in a lesson that shows one, of that.
   std::vector<Comparison> comparisons() const {
     std::vector<Comparison> list;
-    for (std::size_t side = 0; side < 2; ++side)
+    const std::size_t sides = m_results.settings.algorithms[0] == m_results.settings.algorithms[1] ? 1 : 2;
+    for (std::size_t side = 0; side < sides; ++side)
       if (m_results.whole[side])
         list.push_back(
             compare(m_results.settings, m_results.settings.algorithms[side], *m_results.whole[side], m_recordings));

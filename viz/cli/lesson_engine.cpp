@@ -30,11 +30,17 @@ Json measured(const kernels::Measured<T>& value) {
   return value.value ? Json(*value.value) : Json("unavailable (" + value.reason + ")");
 }
 
-/// What the shipped recording of this machine says about the run, or the reason why each value is absent.
-Json recorded(const Machine& machine, const Schedule& schedule, Start start) {
-  std::string reason = "no recording of " + machine.name + " is shipped";
-  for (const std::string& name : recording_names()) {
-    const Recording recording = shipped_recording(name);
+/// What the recording of this machine says about the run, or the reason why each value is absent. `own`: a recording to
+/// look in instead of those shipped, or nullptr.
+Json recorded(const Machine& machine, const Schedule& schedule, Start start, const Recording* own) {
+  std::string reason = own ? "the recording is of " + own->machine + ", not of " + machine.name
+                           : "no recording of " + machine.name + " is shipped";
+  std::vector<Recording> recordings;
+  if (own)
+    recordings.push_back(*own);
+  else
+    for (const std::string& name : recording_names()) recordings.push_back(shipped_recording(name));
+  for (const Recording& recording : recordings) {
     if (recording.machine != machine.name) continue;
     if (const RecordingRow* row = find_row(recording, schedule.problem(), schedule.algorithm(), schedule.tile(), start))
       return {{"gpu", recording.gpu},
@@ -72,12 +78,12 @@ void add_kernel_facts(Json& document, const Prediction& prediction) {
   }
 }
 
-viz::Settings settings_of(const ProblemOptions& options, const Schedule& schedule, const Machine& machine) {
+viz::Settings settings_of(const ProblemOptions& options, const Schedule& schedule) {
   viz::Settings settings;
   settings.problem = schedule.problem();
   settings.tile = schedule.tile();
   settings.algorithms = {schedule.algorithm(), schedule.algorithm()};
-  settings.gpu = machine.name;
+  settings.gpu = options.gpu;  // by which it is found again, also where it is a file
   settings.start = options.start;
   return settings;
 }
@@ -95,8 +101,10 @@ void refuse_files(const std::string& name, const std::string& text) {
         "block-mask: a lesson takes a preset (local, strided, butterfly or random as NAME:DENSITY:SEED), not a file");
 }
 
-RunFacts predict(const LessonRun& run, const viz::StillWanted& still_wanted) {
+RunFacts predict(const LessonRun& run, const std::string& gpu, const Recording* recording,
+                 const viz::StillWanted& still_wanted) {
   ProblemOptions options;
+  if (!gpu.empty()) options.gpu = gpu;
   for (const auto& [name, text] : run.options) {
     refuse_files(name, text);
     set_problem_option(options, name, text);
@@ -104,7 +112,7 @@ RunFacts predict(const LessonRun& run, const viz::StillWanted& still_wanted) {
   const auto schedule = options.schedule();
   const Machine machine = options.machine();
   RunFacts facts;
-  facts.settings = settings_of(options, *schedule, machine);
+  facts.settings = settings_of(options, *schedule);
   Prediction prediction;
   if (run.timed) {
     RunOptions run_options;
@@ -125,7 +133,7 @@ RunFacts predict(const LessonRun& run, const viz::StillWanted& still_wanted) {
     document["tile"].erase("ctas_per_sm");
   }
   document["machine"] = values_of(machine);
-  document["recorded"] = recorded(machine, *schedule, options.start);
+  document["recorded"] = recorded(machine, *schedule, options.start, recording);
   facts.document = std::make_shared<const Json>(std::move(document));
   return facts;
 }
@@ -199,16 +207,21 @@ RunFacts attend(const LessonRun& run, const LessonLibrary& library) {
 
 }  // namespace
 
-viz::LessonEngine make_lesson_engine() {
+viz::LessonEngine make_lesson_engine(const LessonGround& ground) {
+  std::string gpu = ground.gpu;
+  if (!gpu.empty()) load_machine(gpu);  // what is wrong with it is the user's, not each lesson's
+  std::shared_ptr<const Recording> recording;
+  if (!ground.recording.empty()) recording = std::make_shared<const Recording>(load_recording(ground.recording));
   // Lessons repeat each other's runs, and a lesson is opened again and again.
   auto known = std::make_shared<std::map<std::string, RunFacts>>();
-  return [known](const LessonRun& run, const LessonLibrary& library, const viz::StillWanted& still_wanted) {
+  return [known, gpu, recording](const LessonRun& run, const LessonLibrary& library,
+                                 const viz::StillWanted& still_wanted) {
     if (!run.tensors.empty()) return attend(run, library);
     std::string key = run.timed ? "timed" : "counted";
     for (const auto& [name, text] : run.options) key += " --" + name + " " + text;
     const auto found = known->find(key);
     if (found != known->end()) return found->second;
-    return (*known)[key] = predict(run, still_wanted);
+    return (*known)[key] = predict(run, gpu, recording.get(), still_wanted);
   };
 }
 

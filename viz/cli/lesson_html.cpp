@@ -267,18 +267,19 @@ std::string ask_html(const PageAsk& ask, const Question& question, const OpenLes
                     html(ask.question) + "</p>\n";
   if (ask.kind == LessonAsk::Kind::choice) {
     out += "<ul>";
-    for (const std::string& option : question.options) out += "<li>" + escaped(option) + "</li>";
+    for (const std::string& option : question.options) out += "<li>" + escaped(kept_together(option)) + "</li>";
     out += "</ul>\n";
   }
   if (ask.kind == LessonAsk::Kind::order) {
     out += "<p>Put into order: ";
-    for (std::size_t n = 0; n < question.items.size(); ++n) out += (n ? " · " : "") + escaped(question.items[n]);
+    for (std::size_t n = 0; n < question.items.size(); ++n)
+      out += (n ? " · " : "") + escaped(kept_together(question.items[n]));
     out += "</p>\n";
   }
   for (const LessonText& hint : open.lesson.asks[ask.index].hints)
-    out += "<details><summary>Hint</summary><p>" + escaped(open.plain(hint)) + "</p></details>\n";
-  return out + "<details><summary>Answer</summary><p><strong>" + escaped(ask.answer) + "</strong></p><p>" +
-         html(ask.reason) + "</p></details></div>\n";
+    out += "<details><summary>Hint</summary><p>" + escaped(kept_together(open.plain(hint))) + "</p></details>\n";
+  return out + "<details><summary>Answer</summary><p><strong>" + escaped(kept_together(ask.answer)) +
+         "</strong></p><p>" + html(ask.reason) + "</p></details></div>\n";
 }
 
 }  // namespace

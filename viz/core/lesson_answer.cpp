@@ -77,6 +77,7 @@ Tolerance parse_tolerance(const std::string& text) {
 }
 
 std::string Question::right_text() const {
+  if (!unknown.empty()) return "unavailable";
   switch (kind) {
     case LessonAsk::Kind::number: return quantity_text(right, unit);
     case LessonAsk::Kind::choice: return right_option;
@@ -89,6 +90,10 @@ std::string Question::right_text() const {
 
 Grade grade_number(const Question& question, const std::string& typed) {
   Grade grade;
+  if (!question.unknown.empty()) {
+    grade.note = "This question has no answer here: " + question.unknown;
+    return grade;
+  }
   const LessonUnit& unit = question.unit;
   const auto read = parse_typed(typed, unit.dimension == LessonUnit::Dimension::plain ? unit.name : "", grade.note);
   if (!read) return grade;
@@ -102,6 +107,7 @@ Grade grade_number(const Question& question, const std::string& typed) {
     }
   }
   const Number value = read->written * (read->unit ? read->unit->scale : unit.scale);
+  if (read->by_comma) grade.reading = "Read as " + read->digits + ".";
   const auto right = [&](const Number& v) { return is_close(v, question.right, question); };
   grade.verdict = Verdict::right;
   if (right(value)) return grade;
@@ -114,6 +120,15 @@ Grade grade_number(const Question& question, const std::string& typed) {
     grade.note = std::string("Taken as ") + base + ".";
     return grade;
   }
+  const bool other_is_right = read->other && right(*read->other * (read->unit ? read->unit->scale : unit.scale));
+  // What groups thousands here is a decimal comma elsewhere: who may have meant the right number is asked.
+  if (other_is_right && read->by_comma) {
+    grade.verdict = Verdict::unreadable;
+    grade.reading.clear();
+    grade.note = "Is that " + read->digits + " or " + read->other_digits + "? Type the one you mean.";
+    return grade;
+  }
+  if (other_is_right) grade.reading = "Read as " + read->digits + ": the point is a decimal point here.";
   grade.verdict = Verdict::wrong;
   grade.mistake = mistake_of(value, question);
   if (const auto other = lookalike(read->unit ? *read->unit : unit); other && grade.mistake < 0)

@@ -21,6 +21,7 @@ Tolerance parse_tolerance(const std::string& text);
 /// A question whose expressions have been evaluated.
 struct Question {
   LessonAsk::Kind kind = LessonAsk::Kind::number;
+  std::string unknown;  // why it has no answer, as on a machine of which nothing is recorded; else ""
   // number, in the unit's base
   Number right;
   LessonUnit unit;
@@ -39,8 +40,9 @@ struct Question {
 struct Grade {
   enum class Verdict : std::uint8_t { right, wrong, unreadable };
   Verdict verdict = Verdict::unreadable;
-  std::string note;  // about what was typed: "taken as bytes", "that is MiB", why it cannot be read
-  int mistake = -1;  // index of the known mistake that it is
+  std::string reading;  // "Read as 2732.", where "2,732" was typed and can be read in two ways
+  std::string note;     // about what was typed: "taken as bytes", "that is MiB", why it cannot be read
+  int mistake = -1;     // index of the known mistake that it is
   bool operator==(const Grade&) const = default;
 };
 

@@ -1,5 +1,7 @@
 #include "viz/core/lesson_page.h"
 
+#include "viz/core/text.h"
+
 namespace flashscope::viz {
 namespace {
 
@@ -23,15 +25,26 @@ PageSpan page_span(const OpenLesson& open, const LessonSpan& span) {
 
 PageText page_text(const OpenLesson& open, const LessonText& text) {
   PageText page;
-  for (const LessonSpan& span : text) page.push_back(page_span(open, span));
+  std::string before;
+  for (const LessonSpan& span : text) {
+    page.push_back(page_span(open, span));
+    if (page.back().style == PageSpan::Style::code) continue;
+    page.back().text = kept_together(page.back().text, before);
+    before = page.back().text;
+  }
   return page;
 }
 
-PageText plain(const std::string& text) { return {{PageSpan::Style::text, text, "", "", nullptr}}; }
+PageText plain(const std::string& text) { return {{PageSpan::Style::text, kept_together(text), "", "", nullptr}}; }
 
-/// "You said 30 MB; it is 8.91 MB."
+/// "You said 30 MB; it is 8.91 MB." Of options the list itself shows which one is right.
 std::string compared(const Question& question, const AskState& state) {
-  const std::string said = question.kind == LessonAsk::Kind::number ? state.typed : state.chosen;
+  if (question.kind == LessonAsk::Kind::choice) {
+    if (state.chosen.empty()) return "The tick marks the answer.";
+    return state.chosen == question.right_option ? "As you guessed."
+                                                 : "Not what you guessed: the tick marks the answer.";
+  }
+  const std::string said = question.kind == LessonAsk::Kind::number ? state.typed : "";
   return (said.empty() ? "It is " : "You said " + said + "; it is ") + question.right_text() + ".";
 }
 
@@ -59,14 +72,20 @@ PageAsk page_ask(const OpenLesson& open, const LearnState& learn, std::size_t in
     page.verdict = compared(question, page.state);
     page.good = page.state.graded && grade.verdict == Grade::Verdict::right;
   } else if (page.state.graded) {
-    page.verdict = grade.verdict == Grade::Verdict::unreadable ? "" : "Not yet.";
+    page.verdict = grade.verdict == Grade::Verdict::unreadable || page.state.revealed ? "" : "Not yet.";
   }
-  if (page.state.graded && !page.state.right) {
+  if (page.state.graded) {
     if (grade.mistake >= 0) page.remark = page_text(open, ask.mistakes[static_cast<std::size_t>(grade.mistake)].say);
     if (page.remark.empty() && !grade.note.empty()) page.remark = plain(grade.note);
+    if (!grade.reading.empty())
+      page.remark.insert(page.remark.begin(),
+                         {PageSpan::Style::text, grade.reading + (page.remark.empty() ? "" : " "), "", "", nullptr});
   }
   if (page.closed) {
     page.answer = question.right_text();
+    // Said once: not again where the verdict has it, or where the options show it.
+    page.says_answer =
+        !page.state.right && page.kind != LessonAsk::Kind::choice && !(page.predict && page.state.revealed);
     page.reason = page_text(open, ask.reason);
   }
   return page;
@@ -81,7 +100,7 @@ LessonPage lesson_page(const OpenLesson& open, const LearnState& state, const Le
   page.steps = static_cast<int>(lesson.steps.size());
   page.step = state.step < page.steps ? state.step : page.steps - 1;
   const LessonStep& step = lesson.steps[static_cast<std::size_t>(page.step)];
-  page.title = step.title;
+  page.title = kept_together(step.title);
   for (std::size_t n = 0; n < lesson.shows.size(); ++n)
     if (static_cast<int>(lesson.shows[n].step) <= page.step) page.show = static_cast<int>(n);
   for (const LessonBlock& from : step.blocks) {

@@ -35,6 +35,7 @@ struct PageAsk {
   PageText remark;      // on the mistake or on what was typed
   bool closed = false;  // answer and reason are shown
   std::string answer;
+  bool says_answer = false;  // it is to be written out: neither the verdict nor the options show it
   PageText reason;
 };
 

@@ -64,7 +64,14 @@ class Opener {
     for (const LessonAsk& ask : m_open.lesson.asks) {
       Question question;
       question.kind = ask.kind;
-      guarded(ask.line, [&] { fill(question, ask); });
+      guarded(ask.line, [&] {
+        try {
+          fill(question, ask);
+        } catch (const Error& error) {
+          question.unknown = error.what();
+          throw;
+        }
+      });
       m_open.questions.push_back(std::move(question));
     }
   }
@@ -220,7 +227,7 @@ Json graded_report(const OpenLesson& open, const Json& answers, const std::strin
                   {"question", open.plain(ask.question)}};
     Grade grade;
     const auto given = answers.find(ask.id);
-    const bool has_answer = given != answers.end() && !given->is_null();
+    const bool has_answer = question.unknown.empty() && given != answers.end() && !given->is_null();
     if (has_answer) {
       entry["answer"] = *given;
       const std::string where = file + ": answers." + ask.id;
@@ -240,18 +247,20 @@ Json graded_report(const OpenLesson& open, const Json& answers, const std::strin
     }
     static const char* verdicts[] = {"right", "wrong", "unreadable"};
     const bool is_right = has_answer && grade.verdict == Grade::Verdict::right;
-    entry["verdict"] = !has_answer ? "unanswered"
+    entry["verdict"] = !question.unknown.empty() ? "unavailable"
+                       : !has_answer             ? "unanswered"
                        : ask.predict && grade.verdict != Grade::Verdict::unreadable
                            ? "predicted"
                            : verdicts[static_cast<int>(grade.verdict)];
-    entry["expected"] = question.right_text();
+    entry["expected"] = question.unknown.empty() ? question.right_text() : "unavailable (" + question.unknown + ")";
+    if (!grade.reading.empty()) entry["reading"] = grade.reading;
     if (!grade.note.empty()) entry["note"] = grade.note;
     if (grade.mistake >= 0) {
       const std::string say = open.plain(ask.mistakes[static_cast<std::size_t>(grade.mistake)].say);
       if (!say.empty()) entry["mistake"] = say;
     }
     entry["reason"] = open.plain(ask.reason);
-    if (!ask.predict) {
+    if (!ask.predict && question.unknown.empty()) {
       ++counted;
       right += is_right;
       entry["score"] = is_right ? 1 : 0;

@@ -135,7 +135,9 @@ std::string plain_characters(const std::string& text) {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Takes separators of thousands out, and turns a decimal comma into a point: "4,456,448" → "4456448", "0,5" → "0.5".
-std::string without_separators(const std::string& text) {
+/// One comma or one point before three digits can be read either way: "2,732" → "2732" and "2.732" → "2.732", or where
+/// `the_other_way` the reverse.
+std::string without_separators(const std::string& text, bool the_other_way = false) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
     if (!is_digit(text[at])) {
@@ -165,7 +167,8 @@ std::string without_separators(const std::string& text) {
       ++groups;
     }
     // One group after a point is a fraction: 4.456; two are thousands: 4.456.448.
-    const bool thousands = groups > 0 && (separator != '.' || groups > 1);
+    const bool in_doubt = groups == 1 && (separator == ',' || separator == '.');
+    const bool thousands = groups > 0 && (!in_doubt || (separator == ',') != the_other_way);
     if (thousands) {
       out += joined;
       at = next;
@@ -354,11 +357,21 @@ std::optional<Typed> parse_quantity(const std::string& text, const std::string& 
     if (!result.unit) result.unit = LessonUnit{label, Dimension::plain, Number(1)};
   }
   multiply_at_x(number);
+  const std::string digits = without_separators(number), other_digits = without_separators(number, true);
   try {
-    result.written = evaluate_number(without_separators(number), only_e) * scale;
+    result.written = evaluate_number(digits, only_e) * scale;
   } catch (const Error&) {
     why = "“" + text + "” is not understood as a number. Write it like 4456448, 4.4 MB, 2^22, 1/3 or 33 %.";
     return std::nullopt;
+  }
+  if (other_digits == digits) return result;
+  try {
+    result.other = evaluate_number(other_digits, only_e) * scale;
+    result.digits = digits;
+    result.other_digits = other_digits;
+    result.by_comma = number.find(',') != std::string::npos;
+  } catch (const Error&) {
+    result.other.reset();  // the comma between two arguments: there is one reading only
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 
 namespace flashscope::viz {
 namespace {
@@ -13,7 +14,77 @@ std::string printed(const char* format, int digits, double value) {
   return buffer;
 }
 
+constexpr const char* kNoBreak = "\u00a0";
+
+/// The word's letters, without the punctuation of the sentence it stands in.
+std::string bare(std::string word) {
+  while (!word.empty() && std::string(".,;:!?)*").find(word.back()) != std::string::npos) word.pop_back();
+  return word;
+}
+
+/// What follows the last blank, breakable or not.
+std::string last_word(const std::string& text) {
+  std::size_t begin = text.find_last_of(' ');
+  begin = begin == std::string::npos ? 0 : begin + 1;
+  if (const std::size_t at = text.rfind(kNoBreak); at != std::string::npos)
+    begin = std::max(begin, at + std::string(kNoBreak).size());
+  return text.substr(begin);
+}
+
+bool is_number(std::string word) {
+  for (bool more = true; more;) {
+    more = false;
+    for (const std::string sign : {"−", "-", "+", "≈", "≥", "≤", "~", "√", "("})
+      if (word.rfind(sign, 0) == 0) {
+        word.erase(0, sign.size());
+        more = true;
+      }
+  }
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  // A comma or a point at the end ends a part of the sentence; within it may be a power: 10⁶, N², 2^20.
+  return !word.empty() && is_digit(word[0]) && (is_digit(word.back()) || static_cast<unsigned char>(word.back()) > 127);
+}
+
+bool is_unit(const std::string& word) {
+  static const std::set<std::string> units = {
+      "B",           "kB",      "MB",      "GB",        "TB",         "KiB",  "MiB",     "GiB",
+      "TiB",         "byte",    "bytes",   "bit",       "bits",       "ns",   "µs",      "ms",
+      "s",           "%",       "×",       "B/s",       "MB/s",       "GB/s", "TB/s",    "FLOP",
+      "FLOPs",       "FLOP/s",  "GFLOP/s", "TFLOP/s",   "MHz",        "GHz",  "W",       "clocks",
+      "thousand",    "million", "billion", "FLOP/byte", "FLOPs/byte", "SMs",  "seconds", "milliseconds",
+      "microseconds"};
+  return units.count(bare(word)) == 1;
+}
+
+/// N, d, Br, acc: what stands before an equals sign.
+bool is_symbol(std::string word) {
+  while (!word.empty() && word[0] == '(') word.erase(0, 1);
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  return !word.empty() && word.size() <= 4 && is_letter(word[0]) && !is_unit(word);
+}
+
 }  // namespace
+
+std::string kept_together(const std::string& text, const std::string& before) {
+  std::string out, last = last_word(before);
+  bool has_name = false;  // of the equals sign that `last` is
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t blank = std::min(text.find(' ', at), text.size());
+    if (blank > at) last = last_word((at == 0 ? last : "") + text.substr(at, blank - at));
+    out += text.substr(at, blank - at);
+    at = blank;
+    if (at == text.size()) break;
+    const std::size_t end = std::min(text.find(' ', at + 1), text.size());
+    const std::string next = text.substr(at + 1, end - at - 1);
+    const bool product = last == "×" && is_number(bare(next));
+    const bool named = next == "=" && is_symbol(last);
+    const bool equal = last == "=" && has_name && (next.empty() || is_number(bare(next)));  // "": a value follows
+    out += (is_number(last) && is_unit(next)) || product || named || equal ? kNoBreak : " ";
+    has_name = named;
+    ++at;
+  }
+  return out;
+}
 
 std::string grouped(std::int64_t value) {
   std::string digits = std::to_string(value);

@@ -4,6 +4,7 @@
 #include "viz/core/text.h"
 #include "viz/panels/panels.h"
 #include "viz/render/plot.h"
+#include "viz/render/rich_text.h"
 
 namespace flashscope::viz {
 namespace {
@@ -14,17 +15,9 @@ std::string joined(const std::vector<std::string>& sentences) {
   return text;
 }
 
-/// A paragraph at the cursor in small type, dim; returns the y below.
-float paragraph(const Ui& ui, float x, float y, float w, const std::string& text) {
-  ImGui::SetCursorScreenPos({x, y});
-  ImGui::PushFont(ui.fonts.small);
-  ImGui::PushTextWrapPos(x - ImGui::GetWindowPos().x + w);
-  ImGui::PushStyleColor(ImGuiCol_Text, ui.colors->text_dim);
-  ImGui::TextUnformatted(text.c_str());
-  ImGui::PopStyleColor();
-  ImGui::PopTextWrapPos();
-  ImGui::PopFont();
-  return ImGui::GetCursorScreenPos().y;
+/// A paragraph in small type, dim; returns the y below.
+float paragraph(const Ui& ui, ImDrawList* list, float x, float y, float w, const std::string& text) {
+  return y + draw_paragraph(ui, list, ui.fonts.small, x, y, w, ui.colors->text_dim, text) + ui.px(4);
 }
 
 float group(const Ui& ui, ImDrawList* list, const Rect& area, float y, const ByteRow& row, const ByteTable& table,
@@ -51,9 +44,9 @@ float group(const Ui& ui, ImDrawList* list, const Rect& area, float y, const Byt
     y += ui.px(20);
   }
   const std::string left = joined(row.sides[0].sentences), right = joined(row.sides[1].sentences);
-  if (left == right) return paragraph(ui, area.x, y + ui.px(1), area.w, left) + ui.px(7);
-  y = paragraph(ui, area.x, y + ui.px(1), area.w, settings.algorithms[0] + ": " + left);
-  return paragraph(ui, area.x, y + ui.px(1), area.w, settings.algorithms[1] + ": " + right) + ui.px(7);
+  if (left == right) return paragraph(ui, list, area.x, y + ui.px(1), area.w, left) + ui.px(7);
+  y = paragraph(ui, list, area.x, y + ui.px(1), area.w, settings.algorithms[0] + ": " + left);
+  return paragraph(ui, list, area.x, y + ui.px(1), area.w, settings.algorithms[1] + ": " + right) + ui.px(7);
 }
 
 }  // namespace

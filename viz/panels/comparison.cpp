@@ -4,6 +4,7 @@
 
 #include "viz/core/text.h"
 #include "viz/panels/panels.h"
+#include "viz/render/rich_text.h"
 
 namespace flashscope::viz {
 namespace {
@@ -21,23 +22,27 @@ std::string error_text(const ComparisonRow& row) {
   return buffer;
 }
 
-void table(const Ui& ui, ImDrawList* list, const Rect& area, const Comparison& comparison) {
+/// Heights in units; a row of a table is as high as the panel leaves it.
+constexpr float kHead = 22, kAfterTable = 5, kSource = 20, kRatios = 61, kButton = 28, kLeastRow = 14, kRow = 18;
+
+void table(const Ui& ui, ImDrawList* list, const Rect& area, const Comparison& comparison, float row_h) {
   const Palette& c = *ui.colors;
   ImFont* font = ui.fonts.small;
   float y = area.y;
-  draw_text(ui, list, ui.fonts.bold, area.x, y, area.w, c.text, comparison.algorithm);
-  y += ui.px(19);
   const float label_w = ui.px(92), error_w = ui.px(56);
   const float value_w = (area.w - label_w - error_w) / 2;
   const float x1 = area.x + label_w, x2 = x1 + value_w, x3 = x2 + value_w;
+  const float predicted = text_width(font, "predicted");
+  draw_text(ui, list, ui.fonts.bold, area.x, y, x2 - predicted - ui.px(6) - area.x, c.text, comparison.algorithm);
+  y += ui.px(2);
   draw_text(ui, list, font, x1, y, value_w, c.text_dim, "predicted", Align::right);
   draw_text(ui, list, font, x2, y, value_w, c.text_dim, "recorded", Align::right);
   draw_text(ui, list, font, x3, y, error_w, c.text_dim, "error", Align::right);
-  y += ui.px(18);
+  y += ui.px(kHead - 5);
   fill(list, {area.x, y, area.w, 1}, c.line);
   y += ui.px(3);
   for (const ComparisonRow& row : comparison.rows) {
-    const Rect line = {area.x, y, area.w, ui.px(18)};
+    const Rect line = {area.x, y, area.w, row_h};
     const auto cell = [&](float x, const kernels::Measured<double>& v) {
       draw_text(ui, list, font, x, y, value_w, v.value ? c.text : c.text_dim,
                 v.value ? value_text(row.kind, *v.value) : "–", Align::right);
@@ -54,7 +59,7 @@ void table(const Ui& ui, ImDrawList* list, const Rect& area, const Comparison& c
         tip += "\npredicted: " + grouped(std::llround(*row.predicted.value)) + " bytes";
       ImGui::SetTooltip("%s", tip.c_str());
     }
-    y += ui.px(18);
+    y += row_h;
   }
 }
 
@@ -88,29 +93,37 @@ std::vector<std::string> in_lines(const Ui& ui, float width, const std::string& 
 Request comparison_panel(const Ui& ui, const Rect& area, const Results& results,
                          const std::vector<Comparison>& comparisons) {
   Request request = Request::none;
-  ImDrawList* list = begin_panel(ui, "comparison", area);
   const Palette& c = *ui.colors;
-  const float x = area.x + ui.px(10), w = area.w - ui.px(20);
-  float y = area.y + ui.px(8);
+  // One line says where all recorded values come from, unless they come from several places.
+  const bool one_source = std::all_of(comparisons.begin(), comparisons.end(), [&](const Comparison& other) {
+    return other.measured_from == comparisons[0].measured_from;
+  });
+  const float full_w = area.w - ui.px(20);
+  const std::vector<std::string> problem = in_lines(ui, full_w, describe(results.settings.problem));
+  float rows = 0, fixed = 8 + 20 + 17 * static_cast<float>(problem.size()) + 4 + kButton;
+  for (const Comparison& comparison : comparisons) {
+    rows += static_cast<float>(comparison.rows.size());
+    fixed += kHead + kAfterTable + (one_source ? 0 : kSource);
+  }
+  if (one_source && !comparisons.empty()) fixed += kSource;
+  if (comparisons.size() == 2) fixed += kRatios;
+  const float row_units = rows == 0 ? kRow : std::clamp((area.h / ui.px(1) - fixed) / rows, kLeastRow, kRow);
+  const bool scrolls = ui.px(fixed + rows * row_units) > area.h + 1;
+  ImDrawList* list = scrolls ? begin_scrolling_panel(ui, "comparison", area) : begin_panel(ui, "comparison", area);
+  const float x = area.x + ui.px(10), w = full_w - (scrolls ? ui.px(14) : 0);
+  float y = scrolls ? ImGui::GetCursorScreenPos().y : area.y + ui.px(8);
   draw_text(ui, list, ui.fonts.bold, x, y, w, c.text, "Predicted and recorded");
   y += ui.px(20);
-  for (const std::string& line : in_lines(ui, w, describe(results.settings.problem))) {
+  for (const std::string& line : problem) {
     draw_text(ui, list, ui.fonts.small, x, y, w, c.text_dim, line);
     y += ui.px(17);
   }
   y += ui.px(4);
   for (const Comparison& comparison : comparisons) {
-    table(ui, list, {x, y, w, ui.px(180)}, comparison);
-    y += ui.px(40) + ui.px(18) * static_cast<float>(comparison.rows.size()) + ui.px(3);
-    ImGui::SetCursorScreenPos({x, y});
-    ImGui::PushFont(ui.fonts.small);
-    ImGui::PushTextWrapPos(area.w - ui.px(8));
-    ImGui::PushStyleColor(ImGuiCol_Text, c.text_dim);
-    ImGui::TextWrapped("%s", comparison.measured_from.c_str());
-    ImGui::PopStyleColor();
-    ImGui::PopTextWrapPos();
-    ImGui::PopFont();
-    y = ImGui::GetCursorScreenPos().y + ui.px(8);
+    table(ui, list, {x, y, w, 0}, comparison, ui.px(row_units));
+    y += ui.px(kHead + row_units * static_cast<float>(comparison.rows.size()) + kAfterTable);
+    if (one_source && &comparison != &comparisons.back()) continue;
+    y += draw_paragraph(ui, list, ui.fonts.small, x, y, w, c.text_dim, comparison.measured_from) + ui.px(3);
   }
   if (comparisons.size() == 2) {
     draw_text(ui, list, ui.fonts.bold, x, y, w, c.text, comparisons[0].algorithm + " ÷ " + comparisons[1].algorithm);

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "viz/panels/panels.h"
+#include "viz/render/rich_text.h"
 #include "viz/render/tile_map.h"
 
 namespace flashscope::viz {
@@ -71,16 +72,14 @@ void help_panel(const Ui& ui, const Rect& window, AppState& state) {
     if (tile_state == TileState::untouched || tile_state == TileState::read) ImGui::SameLine(column_w * 1.5f);
   }
   ImGui::Dummy({0, ui.px(2)});
-  ImGui::PushFont(ui.fonts.small);
-  ImGui::PushTextWrapPos(w - ui.px(24));
-  ImGui::TextUnformatted(
-      "The width of a link is its bandwidth, its fill is use. L2 shows the tiles it holds; full colour: written and "
-      "not "
-      "yet in HBM. The timeline shows the use of HBM and L2, and why SM 0's CTAs spent their time; the wheel zooms, "
-      "the "
-      "right button drags. Sizes are decimal: 1 MB is 1,000,000 bytes.");
-  ImGui::PopTextWrapPos();
-  ImGui::PopFont();
+  const ImVec2 below = ImGui::GetCursorScreenPos();
+  const float height = draw_paragraph(ui, list, ui.fonts.small, below.x, below.y, w - ui.px(36), ui.colors->text,
+                                      "The width of a link is its bandwidth, its fill is use. L2 shows the tiles it "
+                                      "holds; full colour: written and not "
+                                      "yet in HBM. The timeline shows the use of HBM and L2, and why SM 0's CTAs spent "
+                                      "their time; the wheel zooms, the "
+                                      "right button drags. Sizes are decimal: 1 MB is 1,000,000 bytes.");
+  ImGui::Dummy({0, height});
   ImGui::End();
   ImGui::PopStyleColor();
   ImGui::PopStyleVar(2);

@@ -1,15 +1,15 @@
 #include "viz/panels/panels.h"
+#include "viz/render/rich_text.h"
 
 namespace flashscope::viz {
 
 void inspector_message(const Ui& ui, const Rect& area, const std::string& title, const std::string& text) {
-  begin_panel(ui, "inspector", area);
+  ImDrawList* list = begin_panel(ui, "inspector", area);
   ImGui::PushFont(ui.fonts.bold);
   ImGui::TextUnformatted(title.c_str());
   ImGui::PopFont();
-  ImGui::PushTextWrapPos(area.w - ui.px(12));
-  ImGui::TextUnformatted(text.c_str());
-  ImGui::PopTextWrapPos();
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  draw_paragraph(ui, list, ui.fonts.body, at.x, at.y, area.right() - ui.px(12) - at.x, ui.colors->text, text);
   end_panel();
 }
 

@@ -3,7 +3,9 @@
 #include <imgui_stdlib.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "viz/core/text.h"
 #include "viz/panels/lesson.h"
 #include "viz/render/rich_text.h"
 
@@ -62,7 +64,7 @@ float write(const Look& look, const PageText& text, Color color, float indent = 
   return height;
 }
 
-PageText plain(const std::string& text) { return {{PageSpan::Style::text, text, "", "", nullptr}}; }
+PageText plain(const std::string& text) { return {{PageSpan::Style::text, kept_together(text), "", "", nullptr}}; }
 
 void gap(const Look& look, float units) { ImGui::Dummy({0, look.ui.px(units)}); }
 
@@ -106,8 +108,11 @@ void table(const Look& look, const std::vector<std::vector<PageText>>& rows) {
   gap(look, 6);
 }
 
-/// A button whose text may fill lines; the mark in front shows whether it is chosen.
-bool option(const Look& look, const std::string& text, bool chosen, bool enabled) {
+/// What stands in front of an option: a dot for what was chosen, a tick for what is right.
+enum class Mark : std::uint8_t { none, chosen, right };
+
+/// A button whose text may fill lines.
+bool option(const Look& look, const std::string& text, Mark mark, bool enabled) {
   const Palette& c = *look.ui.colors;
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const float indent = look.ui.px(26), width = ImGui::GetContentRegionAvail().x - look.margin;
@@ -117,11 +122,20 @@ bool option(const Look& look, const std::string& text, bool chosen, bool enabled
   layers.SetCurrentChannel(list, 1);
   const float height =
       draw_rich_text(look.ui, list, at.x + indent, at.y + look.ui.px(3), width - indent - look.ui.px(6),
-                     pieces_of(look, plain(text), enabled || chosen ? c.text : c.text_dim));
+                     pieces_of(look, plain(text), enabled || mark != Mark::none ? c.text : c.text_dim));
   const float radius = look.body->FontSize * 0.32f;
   const ImVec2 center = {at.x + look.ui.px(13), at.y + look.ui.px(3) + look.body->FontSize * 0.6f};
-  list->AddCircle(center, radius, c.text_dim, 24, std::max(1.0f, look.ui.px(1.2f)));
-  if (chosen) list->AddCircleFilled(center, radius * 0.6f, c.accent, 24);
+  if (mark == Mark::right) {
+    const float r = radius * 1.2f;
+    const ImVec2 tick[] = {{center.x - r * 0.5f, center.y + r * 0.05f},
+                           {center.x - r * 0.12f, center.y + r * 0.42f},
+                           {center.x + r * 0.52f, center.y - r * 0.38f}};
+    list->AddCircleFilled(center, r, c.good, 24);
+    list->AddPolyline(tick, 3, c.ink_on(c.good), 0, std::max(1.5f, r * 0.28f));
+  } else {
+    list->AddCircle(center, radius, c.text_dim, 24, std::max(1.0f, look.ui.px(1.2f)));
+    if (mark == Mark::chosen) list->AddCircleFilled(center, radius * 0.6f, c.accent, 24);
+  }
   ImGui::PushID(text.c_str());
   const bool pressed = ImGui::InvisibleButton("option", {width, height + look.ui.px(4)}) && enabled;
   layers.SetCurrentChannel(list, 0);
@@ -176,15 +190,15 @@ class AskWidget {
     }
     for (const PageText& hint : m_ask.hints) write(m_look, hint, m_colors.text_dim, m_look.ui.px(8));
     if (!m_ask.verdict.empty())
-      write(m_look, {{PageSpan::Style::strong, m_ask.verdict, "", "", nullptr}},
+      write(m_look, {{PageSpan::Style::strong, kept_together(m_ask.verdict), "", "", nullptr}},
             m_ask.good ? m_colors.good : m_colors.text);
-    if (!m_ask.remark.empty()) write(m_look, m_ask.remark, m_colors.warning);
+    if (!m_ask.remark.empty()) write(m_look, m_ask.remark, m_ask.good ? m_colors.text_dim : m_colors.warning);
     buttons();
     if (!m_ask.closed) return;
-    if (!m_ask.state.right)
+    if (m_ask.says_answer)
       write(m_look,
             {{PageSpan::Style::text, "Answer: ", "", "", nullptr},
-             {PageSpan::Style::strong, m_ask.answer, "", "", nullptr}},
+             {PageSpan::Style::strong, kept_together(m_ask.answer), "", "", nullptr}},
             m_colors.text);
     write(m_look, m_ask.reason, m_colors.text);
   }
@@ -195,23 +209,32 @@ class AskWidget {
     std::string typed = m_ask.state.typed;
     ImGui::SetNextItemWidth(m_look.body->FontSize * 14);
     const char* hint = m_ask.unit.empty() ? "a number" : "a number, also with a unit";
-    const bool entered = ImGui::InputTextWithHint("##typed", hint, &typed, ImGuiInputTextFlags_EnterReturnsTrue);
+    // What was graded is selected, so that another answer takes its place.
+    const ImGuiInputTextFlags flags =
+        ImGuiInputTextFlags_EnterReturnsTrue | (m_ask.state.graded ? ImGuiInputTextFlags_AutoSelectAll : 0);
+    const bool entered = ImGui::InputTextWithHint("##typed", hint, &typed, flags);
     if (typed != m_ask.state.typed) {
       edit().typed = typed;
       edit().graded = false;
+    }
+    if (entered) {
+      m_state = submit(m_state, m_open, m_ask.index);
+      // A wrong answer is mended where it stands. A right one closes the field.
+      if (!edit().closed()) ImGui::SetKeyboardFocusHere(-1);
     }
     if (!m_ask.unit.empty()) {
       ImGui::SameLine();
       ImGui::TextUnformatted(m_ask.unit.c_str());
     }
     ImGui::PopFont();
-    if (entered) m_state = submit(m_state, m_open, m_ask.index);
   }
 
   void choice() {
     for (const std::string& text : m_ask.options) {
-      const bool chosen = m_ask.state.chosen == text || (m_ask.closed && text == m_ask.answer);
-      if (option(m_look, text, chosen, !m_ask.closed)) {
+      const Mark mark = m_ask.closed && text == m_ask.answer ? Mark::right
+                        : m_ask.state.chosen == text         ? Mark::chosen
+                                                             : Mark::none;
+      if (option(m_look, text, mark, !m_ask.closed)) {
         edit().chosen = text;
         m_state = submit(m_state, m_open, m_ask.index);
       }
@@ -235,19 +258,17 @@ class AskWidget {
   void buttons() {
     if (m_ask.closed) return;
     ImGui::PushFont(m_look.body);
-    if (m_ask.kind != LessonAsk::Kind::choice) {
-      if (ImGui::Button(m_ask.predict ? "Reveal" : "Check")) m_state = submit(m_state, m_open, m_ask.index);
-      ImGui::SameLine();
-    }
-    if (m_ask.more_hints) {
-      if (ImGui::Button("Hint")) m_state = show_hint(m_state, m_open, m_ask.index);
-      ImGui::SameLine();
-    }
-    if (m_ask.predict || m_ask.state.tries > 0 || m_ask.state.hints > 0) {
-      if (ImGui::Button(m_ask.predict ? "No guess" : "Show the answer")) m_state = reveal(m_state, m_open, m_ask.index);
-      ImGui::SameLine();
-    }
-    ImGui::NewLine();
+    bool first = true;
+    const auto button = [&](const char* text) {
+      if (!std::exchange(first, false)) ImGui::SameLine();
+      return ImGui::Button(text);
+    };
+    if (m_ask.kind != LessonAsk::Kind::choice && button(m_ask.predict ? "Reveal" : "Check"))
+      m_state = submit(m_state, m_open, m_ask.index);
+    if (m_ask.more_hints && button("Hint")) m_state = show_hint(m_state, m_open, m_ask.index);
+    if ((m_ask.predict || m_ask.state.tries > 0 || m_ask.state.hints > 0) &&
+        button(m_ask.predict ? "No guess" : "Show the answer"))
+      m_state = reveal(m_state, m_open, m_ask.index);
     ImGui::PopFont();
   }
 
@@ -387,12 +408,10 @@ void lesson_step(const Look& look, LearnState& state, const LessonBook& book, co
     ImGui::ProgressBar(static_cast<float>(book.progress), {-1, ui.px(6)}, "");
   } else {
     const LessonPage page = lesson_page(*book.open, state, *book.library);
-    ImGui::PushFont(look.title);
-    ImGui::PushTextWrapPos(0);
-    ImGui::TextWrapped("%s", page.title.c_str());
-    ImGui::PopTextWrapPos();
-    ImGui::PopFont();
-    gap(look, 4);
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    ImGui::Dummy({0, draw_paragraph(ui, ImGui::GetWindowDrawList(), look.title, at.x, at.y,
+                                    ImGui::GetContentRegionAvail().x, c.text, page.title, 1.1f)});
+    gap(look, 1);
     for (const PageBlock& block : page.blocks) draw_block(look, block, state, *book.open);
     if (page.waits) write(look, plain("The rest of this step comes after your guess."), c.text_dim);
     if (!fault.empty()) write(look, plain(fault), c.warning);

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "sim/schedule/algorithms.h"
 #include "viz/core/text.h"
 #include "viz/panels/panels.h"
+#include "viz/render/rich_text.h"
 #include "viz/render/tile_map.h"
 
 namespace flashscope::viz {
@@ -441,7 +443,7 @@ class StageDrawing {
       for (std::size_t n = 0; n < 2; ++n) {
         const float left = x + static_cast<float>(n) * (half + px(16));
         text(m_ui.fonts.small, left, y, half, m_c.text_dim, name(sm.ctas[n]));
-        one_cta(left, y + px(17), half, sm.ctas[n]);
+        one_cta(left, y + px(17), half, sm.ctas[n], box.bottom(), box.bottom());
       }
       fill(m_list, {x + half + px(8), y, 1, box.bottom() - y - px(8)}, m_c.line);
       if (sm.ctas.size() > 2)
@@ -453,15 +455,59 @@ class StageDrawing {
     text(m_ui.fonts.small, x + label + px(6), y + px(2), w - label - px(6), m_c.text_dim, name(cta), Align::right);
     // In large type many tiles may want more lines than the box has: what is below it belongs to others.
     m_list->PushClipRect({box.x, box.y}, {box.right(), box.bottom()}, true);
-    const float below = one_cta(x, y + px(20), w, cta);
+    const float below =
+        one_cta(x, y + px(20), w, cta, box.bottom() - px(sm.ctas.size() > 1 ? 20 : 2), box.bottom() - px(2));
     m_list->PopClipRect();
     if (below <= box.bottom() - px(18)) others({x, box.bottom() - px(20), w, px(16)}, sm);
   }
 
-  /// Returns the y below it.
-  float one_cta(float x, float y, float w, const CtaView& cta) {
+  /// How close together what a CTA holds is drawn.
+  struct Closeness {
+    float tile_h, gap;         // of tiles, and between their lines
+    bool gauges_in_one_line;   // acc beside m and l
+    bool label_above = false;  // "SMEM" has a line of its own, so that lines of tiles are longer
+  };
+
+  /// Returns the y below it: above `bottom` where some closeness achieves that, else above `end`, else as it comes.
+  /// Gauges that share a line have no room for their numbers, and come last.
+  float one_cta(float x, float y, float w, const CtaView& cta, float bottom, float end) {
     operation(x, y, w, cta);
-    return registers(x, held_tiles(x, y + px(23), w, cta), w, cta);
+    y += px(23);
+    const Closeness roomy = {px(22), px(4), false}, closer = {px(22), px(1), false}, close = {px(19), px(1), false},
+                    closest = {px(17), px(1), false}, stacked = {px(17), px(1), false, true},
+                    shared = {px(17), px(1), true}, dense = {px(16), px(0), true, true};
+    const std::pair<Closeness, float> choices[] = {{roomy, bottom},   {closer, bottom}, {close, bottom},
+                                                   {closest, bottom}, {close, end},     {closest, end},
+                                                   {stacked, end},    {shared, end},    {dense, end}};
+    const auto* choice = std::begin(choices);
+    while (choice + 1 != std::end(choices) && y + height_of(cta, w, choice->first) > choice->second) ++choice;
+    return registers(x, held_tiles(x, y, w, cta, choice->first), w, cta, choice->first);
+  }
+
+  float height_of(const CtaView& cta, float w, const Closeness& close) const {
+    const float line = close.tile_h + close.gap;
+    const int gauges = close.gauges_in_one_line ? (cta.has_acc || cta.has_rows) : cta.has_acc + cta.has_rows;
+    const int in_smem = std::max(1, lines_of(cta, false, w + (close.label_above ? px(44) : 0)) + close.label_above);
+    return line * static_cast<float>(in_smem + lines_of(cta, true, w)) + px(17) * static_cast<float>(gauges);
+  }
+
+  float width_of(const HeldTile& tile) const {
+    return std::max(px(28), text_width(m_ui.fonts.small, tile.name) + px(8));
+  }
+
+  /// Lines that the tiles in SMEM, or those in registers, take.
+  int lines_of(const CtaView& cta, bool in_registers, float w) const {
+    int lines = 0;
+    float room = 0;
+    for (const HeldTile& tile : cta.tiles) {
+      if (tile.in_registers != in_registers) continue;
+      if (lines == 0 || width_of(tile) > room) {
+        room = w - px(44);
+        ++lines;
+      }
+      room -= width_of(tile) + px(4);
+    }
+    return lines;
   }
 
   void operation(float x, float y, float w, const CtaView& cta) {
@@ -473,38 +519,28 @@ class StageDrawing {
     fill(m_list, {bar.x, bar.y, bar.w * static_cast<float>(cta.progress), bar.h}, color);
   }
 
-  /// Tiles in SMEM; returns the y below them.
-  float held_tiles(float x, float y, float w, const CtaView& cta) {
-    text(m_ui.fonts.small, x, y, w, cta.has_smem ? m_c.of(Reason::smem) : m_c.text_dim,
-         cta.has_smem ? "SMEM" : "reads");
-    const float left = x + px(44);
-    const auto width_of = [&](const HeldTile& tile) {
-      return std::max(px(28), text_width(m_ui.fonts.small, tile.name) + px(8));
-    };
-    int lines = 1;
+  /// The tiles in SMEM, or those in registers, in as many lines as they take; returns the y below them.
+  float tiles_in_lines(float x, float y, float w, const CtaView& cta, bool in_registers, const Closeness& close) {
+    const float left = x + (close.label_above && !in_registers ? 0 : px(44));
     float at = left;
     for (const HeldTile& tile : cta.tiles) {
-      if (tile.in_registers) continue;
-      if (at > left && at + width_of(tile) > x + w) {
-        at = left;
-        ++lines;
-      }
-      at += width_of(tile) + px(4);
-    }
-    const bool many = lines > 3;  // closer together, so that the registers stay in view
-    const float tile_h = px(many ? 19 : 22), gap = px(many ? 1 : 4);
-    at = left;
-    for (const HeldTile& tile : cta.tiles) {
-      if (tile.in_registers) continue;
+      if (tile.in_registers != in_registers) continue;
       const float tile_w = width_of(tile);
       if (at > left && at + tile_w > x + w) {
         at = left;
-        y += tile_h + gap;
+        y += close.tile_h + close.gap;
       }
-      held_tile({at, y - px(2), tile_w, tile_h}, tile);
-      at += tile_w + gap;
+      held_tile({at, y - px(2), tile_w, close.tile_h}, tile);
+      at += tile_w + px(4);
     }
-    return y + tile_h + px(4);
+    return y + close.tile_h + close.gap;
+  }
+
+  float held_tiles(float x, float y, float w, const CtaView& cta, const Closeness& close) {
+    text(m_ui.fonts.small, x, y, w, cta.has_smem ? m_c.of(Reason::smem) : m_c.text_dim,
+         cta.has_smem ? "SMEM" : "reads");
+    if (close.label_above) y += close.tile_h + close.gap;
+    return tiles_in_lines(x, y, w, cta, false, close);
   }
 
   void held_tile(const Rect& r, const HeldTile& tile) {
@@ -513,60 +549,54 @@ class StageDrawing {
     fill(m_list, r, faint, px(2));
     if (!tile.spent) fill(m_list, {r.x, r.y, r.w * static_cast<float>(tile.filled), r.h}, color, px(2));
     outline(m_list, r, tile.in_use ? m_c.accent : color, px(2), tile.in_use ? px(2) : 1);
-    const bool on_color = !tile.spent && tile.filled > 0.5;
-    text(m_ui.fonts.small, r.x, r.y + px(3), r.w,
-         on_color     ? m_c.ink_on(color)
-         : tile.spent ? m_c.text_dim
-                      : m_c.text,
-         tile.name, Align::center);
+    // The name stands half on the colour and half beside it while the tile fills: each half in the ink that is read
+    // there.
+    const float edge = tile.spent ? r.x : r.x + r.w * static_cast<float>(tile.filled);
+    const auto name = [&](float from, float to, Color ink) {
+      if (to <= from) return;
+      m_list->PushClipRect({from, 0}, {to, 1e6f}, true);
+      text(m_ui.fonts.small, r.x, r.y + (r.h - px(16)) / 2, r.w, ink, tile.name, Align::center);
+      m_list->PopClipRect();
+    };
+    name(r.x, edge, m_c.ink_on(color));
+    name(edge, r.right(), tile.spent ? m_c.text_dim : m_c.text);
   }
 
-  float registers(float x, float y, float w, const CtaView& cta) {
-    if (!cta.has_acc && !cta.has_rows &&
-        std::none_of(cta.tiles.begin(), cta.tiles.end(), [](const HeldTile& t) { return t.in_registers; }))
-      return y;
+  float registers(float x, float y, float w, const CtaView& cta, const Closeness& close) {
+    const bool has_tiles = lines_of(cta, true, w) > 0;
+    if (!cta.has_acc && !cta.has_rows && !has_tiles) return y;
     text(m_ui.fonts.small, x, y, w, m_c.text_dim, "regs");
-    float at = x + px(44);
-    for (const HeldTile& tile : cta.tiles) {
-      if (!tile.in_registers) continue;
-      const float tile_w = std::max(px(28), text_width(m_ui.fonts.small, tile.name) + px(8));
-      if (at > x + px(44) && at + tile_w > x + w) {
-        at = x + px(44);
-        y += px(26);
-      }
-      held_tile({at, y - px(2), tile_w, px(22)}, tile);
-      at += tile_w + px(6);
-    }
-    const float bar = px(13), step = px(17);
+    if (has_tiles) y = tiles_in_lines(x, y, w, cta, true, close);
+    const float left = x + px(44), bar = px(13), step = px(17), gap = px(4);
+    const bool beside = close.gauges_in_one_line && cta.has_acc && cta.has_rows;
+    const float full = w - px(44), half = (full - gap) / 2;
     if (cta.has_acc) {
       const std::string done =
           "acc " + std::to_string(static_cast<int>(cta.acc_done)) + "/" + std::to_string(cta.acc_total);
-      const bool fits = at == x + px(44);
-      if (!fits) {
-        at = x + px(44);
-        y += px(24);
-      }
-      gauge({at, y, x + w - at, bar}, cta.acc_done / std::max(1, cta.acc_total), m_c.of(Tensor::O), done);
-      y += step;
-    } else if (at > x + px(44)) {
-      y += px(24);
+      gauge({left, y, beside ? half : full, bar}, cta.acc_done / std::max(1, cta.acc_total), m_c.of(Tensor::O),
+            {done, "acc"});
+      if (!beside) y += step;
     }
     if (cta.has_rows) {
-      at = x + px(44);
       const bool updating = cta.rows_progress > 0;
       const double share = updating ? cta.rows_progress : cta.rows_updates > 0 ? 1 : 0;
-      gauge({at, y, x + w - at, bar}, share, m_c.of(Tensor::LSE),
-            "m, l  update " + std::to_string(cta.rows_updates + updating));
-      y += step;
+      const std::string updates = std::to_string(cta.rows_updates + updating);
+      gauge({beside ? left + half + gap : left, y, beside ? half : full, bar}, share, m_c.of(Tensor::LSE),
+            {"m, l  update " + updates, "m, l  " + updates, "m, l"});
     }
-    return y;
+    return beside || cta.has_rows ? y + step : y;
   }
 
-  void gauge(const Rect& r, double share, Color color, const std::string& label) {
+  /// The first of the labels that fits, else the last: the fill says how far it is.
+  void gauge(const Rect& r, double share, Color color, const std::vector<std::string>& labels) {
     fill(m_list, r, m_c.grip, px(2));
     fill(m_list, {r.x, r.y, r.w * static_cast<float>(std::clamp(share, 0.0, 1.0)), r.h}, mixed(color, m_c.box, 0.45),
          px(2));
-    text(m_ui.fonts.small, r.x + px(5), r.y - px(1), r.w - px(8), m_c.text, label);
+    const auto fitting = std::find_if(labels.begin(), labels.end(), [&](const std::string& label) {
+      return text_width(m_ui.fonts.small, label) <= r.w - px(8);
+    });
+    text(m_ui.fonts.small, r.x + px(5), r.y - px(1), r.w - px(8), m_c.text,
+         fitting == labels.end() ? labels.back() : *fitting);
   }
 
   /// The other CTAs of the SM: a chip each, in the colour of what it does or waits for.
@@ -641,14 +671,13 @@ void stage_panel(const Ui& ui, const Rect& area, const char* name, const StageTr
 
 void stage_message(const Ui& ui, const Rect& area, const char* name, const std::string& title,
                    const std::string& text) {
-  begin_panel(ui, name, area, false);
+  ImDrawList* list = begin_panel(ui, name, area, false);
   ImGui::PushFont(ui.fonts.title);
   ImGui::TextUnformatted(title.c_str());
   ImGui::PopFont();
   ImGui::Dummy({0, ui.px(8)});
-  ImGui::PushTextWrapPos(area.w - ui.px(12));
-  ImGui::TextUnformatted(text.c_str());
-  ImGui::PopTextWrapPos();
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  draw_paragraph(ui, list, ui.fonts.body, at.x, at.y, area.right() - ui.px(12) - at.x, ui.colors->text, text);
   end_panel();
 }
 

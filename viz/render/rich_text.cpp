@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "viz/core/text.h"
+
 namespace flashscope::viz {
 namespace {
 
@@ -14,7 +16,9 @@ struct Token {
   float width = 0;
 };
 
-std::vector<Token> tokens_of(const Ui& ui, const std::vector<TextPiece>& pieces) {
+/// `width`: what is wider as it hangs together is broken at its no-break spaces after all.
+std::vector<Token> tokens_of(const Ui& ui, const std::vector<TextPiece>& pieces, float width) {
+  static const std::string kNoBreak = "\u00a0";
   std::vector<Token> tokens;
   bool space = false;
   for (const TextPiece& piece : pieces) {
@@ -27,9 +31,20 @@ std::vector<Token> tokens_of(const Ui& ui, const std::vector<TextPiece>& pieces)
       }
       std::size_t end = std::min(piece.text.find(' ', at), piece.text.size());
       if (piece.chip) end = piece.text.size();  // a chip is not broken
-      Token token{piece.text.substr(at, end - at), &piece, space, 0};
-      token.width = text_width(piece.font, token.text) + (piece.chip ? ui.px(6) : 0);
-      tokens.push_back(std::move(token));
+      const auto add = [&](const std::string& text) {
+        tokens.push_back({text, &piece, space, text_width(piece.font, text) + (piece.chip ? ui.px(6) : 0)});
+      };
+      const std::string word = piece.text.substr(at, end - at);
+      if (piece.chip || text_width(piece.font, word) <= width) {
+        add(word);
+      } else {
+        for (std::size_t from = 0; from <= word.size();) {
+          const std::size_t to = std::min(word.find(kNoBreak, from), word.size());
+          if (to > from) add(word.substr(from, to - from));
+          space = true;
+          from = to + (to < word.size() ? kNoBreak.size() : 1);
+        }
+      }
       space = false;
       at = end;
     }
@@ -52,9 +67,11 @@ void draw_token(const Ui& ui, ImDrawList* list, const Token& token, float x, flo
   if (!piece.tip.empty() && ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows) &&
       ImGui::IsMouseHoveringRect({x, y}, {x + token.width, y + size})) {
     ImGui::BeginTooltip();
-    ImGui::PushTextWrapPos(ui.px(320));
-    ImGui::TextUnformatted(piece.tip.c_str());
-    ImGui::PopTextWrapPos();
+    const ImVec2 at = ImGui::GetCursorScreenPos();
+    const float width = std::min(ui.px(320), text_width(ui.fonts.body, kept_together(piece.tip)) + 1);
+    const float height =
+        draw_paragraph(ui, ImGui::GetWindowDrawList(), ui.fonts.body, at.x, at.y, width, ui.colors->text, piece.tip);
+    ImGui::Dummy({width, height});
     ImGui::EndTooltip();
   }
 }
@@ -62,11 +79,11 @@ void draw_token(const Ui& ui, ImDrawList* list, const Token& token, float x, flo
 }  // namespace
 
 float draw_rich_text(const Ui& ui, ImDrawList* list, float x, float y, float width,
-                     const std::vector<TextPiece>& pieces) {
+                     const std::vector<TextPiece>& pieces, float leading) {
   if (pieces.empty()) return 0;
-  const std::vector<Token> tokens = tokens_of(ui, pieces);
+  const std::vector<Token> tokens = tokens_of(ui, pieces, width);
   float line_height = 0;
-  for (const TextPiece& piece : pieces) line_height = std::max(line_height, std::round(piece.font->FontSize * 1.4f));
+  for (const TextPiece& piece : pieces) line_height = std::max(line_height, std::round(piece.font->FontSize * leading));
   float at = 0, top = y;
   for (std::size_t n = 0; n < tokens.size();) {
     // What hangs together without a blank goes to one line.
@@ -86,6 +103,21 @@ float draw_rich_text(const Ui& ui, ImDrawList* list, float x, float y, float wid
     }
   }
   return top + line_height - y;
+}
+
+float draw_paragraph(const Ui& ui, ImDrawList* list, ImFont* font, float x, float y, float width, Color color,
+                     const std::string& text, float leading) {
+  float height = 0;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    TextPiece line;
+    line.text = kept_together(text.substr(at, end - at));
+    line.font = font;
+    line.color = color;
+    height += draw_rich_text(ui, list, x, y + height, width, {line}, leading);
+    at = end + 1;
+  }
+  return height;
 }
 
 }  // namespace flashscope::viz
