@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 namespace flashscope {
 
@@ -9,9 +10,10 @@ namespace flashscope {
 /// beyond this a CTA's work is worked out when it starts.
 constexpr std::int64_t kMostKept = 1 << 14;
 
-void CtaWorks::start_kernel(int kernel, bool one_by_one) {
+void CtaWorks::start_kernel(int kernel, bool one_by_one, std::function<void()> between) {
   m_kernel = kernel;
   m_one_by_one = one_by_one;
+  m_between = std::move(between);
   const KernelLaunch& launch = m_schedule.kernels()[static_cast<std::size_t>(kernel)];
   const bool keeps = m_schedule.sector_aligned() && launch.heads > 1 && launch.ctas_per_head <= kMostKept;
   m_kept.assign(keeps ? static_cast<std::size_t>(launch.ctas_per_head) : 0, nullptr);
@@ -59,6 +61,7 @@ std::shared_ptr<const CtaWork> CtaWorks::make(std::int64_t cta) {
 }
 
 StepRun CtaWorks::run_of(const Segment& segment, std::int64_t first, int repetitions, std::int64_t times) {
+  if (m_between) m_between();
   StepRun run;
   run.times = times;
   const std::vector<const CoreTime*> cores = m_core_times.of(segment.rows_of_turn.empty() ? segment.ops : segment.rows_of_turn);

@@ -3,6 +3,7 @@
 // Heads are alike: where their bytes start on sectors, the CTAs of one place in their heads share one CtaWork, and only
 // the blocks that they touch lie a few heads further on.
 #pragma once
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -77,8 +78,9 @@ class CtaWorks {
            CoreTimes& core_times)
       : m_schedule(schedule), m_speeds(speeds), m_blocks(blocks), m_grain(grain), m_core_times(core_times) {}
 
-  /// `one_by_one`: each operation is a step of its own, as a trace wants it.
-  void start_kernel(int kernel, bool one_by_one);
+  /// `one_by_one`: each operation is a step of its own, as a trace wants it. `between` is called some thousand times while the
+  /// work of one long CTA is worked out (flash_v1's can have a million steps); what it throws ends that.
+  void start_kernel(int kernel, bool one_by_one, std::function<void()> between = {});
   PlacedWork of(std::int64_t cta);
   /// The operation of a step as the CTA performs it in repetition `n`.
   TileOp operation(const PlacedWork& placed, std::size_t run, std::size_t step, std::int64_t n) const;
@@ -96,6 +98,7 @@ class CtaWorks {
   CoreTimes& m_core_times;
   int m_kernel = 0;
   bool m_one_by_one = false;
+  std::function<void()> m_between;
   std::vector<std::shared_ptr<const CtaWork>> m_kept;  // by place in the head; empty: none are kept
 };
 

@@ -161,7 +161,7 @@ class Run {
     m_result = &result;
     m_sms.clear();
     m_core_times.start_kernel(k, fit.ctas_per_sm);
-    m_works.start_kernel(k, m_options->trace != nullptr);
+    m_works.start_kernel(k, m_options->trace != nullptr, [this] { report_progress(); });
 
     const int num_sms = static_cast<int>(m_machine.num_sms.value);
     m_slots = fit.ctas_per_sm;
@@ -464,9 +464,10 @@ class Run {
         {when.begin, when.end, reason, m_kernel, resident.cta, resident.sm, resident.slot, op, hbm_bytes, arrival});
   }
 
-  /// Asked for at every turn: one CTA of a long problem can take seconds.
+  /// Asked for at every turn, and while a CTA's work is worked out: one CTA of a long problem can take seconds. Long turns
+  /// take some microseconds; who has one thread for this and a window cannot draw in between.
   void report_progress() {
-    if (m_options->progress && ++m_turns % 2048 == 0 &&
+    if (m_options->progress && ++m_turns % 256 == 0 &&
         !m_options->progress(static_cast<double>(m_done_ctas) / static_cast<double>(m_total_ctas)))
       throw Error(ErrorKind::internal, "cancelled");
   }

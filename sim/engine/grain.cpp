@@ -29,7 +29,7 @@ struct Loop {
 Loop longest_loop(const Schedule& schedule, int kernel) {
   Loop longest;
   const std::int64_t ctas = schedule.kernels()[static_cast<std::size_t>(kernel)].ctas_per_head;
-  for (std::int64_t cta : {std::int64_t{0}, ctas - 1})
+  for (std::int64_t cta = 0; cta < ctas; cta += std::max<std::int64_t>(1, ctas - 1))
     for (const Segment& segment : program_of(schedule, kernel, cta)) {
       if (segment.repeat.times <= longest.times) continue;
       longest = {segment.repeat.times};

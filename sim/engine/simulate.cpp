@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "sim/engine/run.h"
+#include "sim/error.h"
 
 namespace flashscope {
 namespace {
@@ -23,12 +24,19 @@ std::int64_t steps_of(const std::vector<KernelCount>& kernels, const Grain& grai
   return steps;
 }
 
+/// grain_of(), which walks whole CTAs: asks first whether the run is still wanted.
+Grain asked_grain(const Schedule& schedule, const Machine& machine, const RunOptions& options, std::int64_t loop) {
+  if (options.progress && !options.progress(0)) throw Error(ErrorKind::internal, "cancelled");
+  return grain_of(schedule, machine, loop);
+}
+
 /// The finest grain within the budget.
-Grain grain_for(const Schedule& schedule, const Machine& machine, const std::vector<KernelCount>& kernels,
-                std::int64_t budget) {
+Grain grain_for(const Schedule& schedule, const Machine& machine, const RunOptions& options,
+                const std::vector<KernelCount>& kernels) {
+  const std::int64_t budget = options.op_budget;
   Grain grain;
   for (std::int64_t loop = kFinestLoop; loop >= kCoarsestLoop && steps_of(kernels, grain) > budget / 2; loop /= 2)
-    grain = grain_of(schedule, machine, loop);
+    grain = asked_grain(schedule, machine, options, loop);
   return grain;
 }
 
@@ -71,13 +79,13 @@ Prediction simulate_settled(const Schedule& schedule, const Machine& machine, co
 }
 
 /// From large steps to single tiles.
-std::vector<Grain> ever_smaller(const Schedule& schedule, const Machine& machine,
+std::vector<Grain> ever_smaller(const Schedule& schedule, const Machine& machine, const RunOptions& options,
                                 const std::vector<KernelCount>& kernels) {
   const int safe = score_tiles(schedule, machine);
   std::vector<Grain> grains;
   if (has_smooth_end(schedule, machine))
     for (std::int64_t loop = kCoarsestCompared; loop <= kFinestCompared; loop *= 2) {
-      Grain grain = grain_of(schedule, machine, loop);
+      Grain grain = asked_grain(schedule, machine, options, loop);
       grain.score_tiles = safe;
       const std::int64_t steps = steps_of(kernels, grain);
       if (steps <= steps_of(kernels, {}) / 2 && (grains.empty() || steps > steps_of(kernels, grains.back())))
@@ -110,10 +118,10 @@ Prediction simulate(const Schedule& schedule, const Machine& machine, const RunO
     return simulate_all(schedule, machine, options, {{}, score_tiles(schedule, machine)});
   const bool is_affordable = ops <= options.settled_op_budget;
   // Loops are most of it: in larger steps it is within the budget.
-  const bool is_long_loops = steps_of(kernels, grain_of(schedule, machine, kCoarsestCompared)) <= ops / 2;
+  const bool is_long_loops = steps_of(kernels, asked_grain(schedule, machine, options, kCoarsestCompared)) <= ops / 2;
   if (is_long_loops && is_affordable)
-    return simulate_settled(schedule, machine, options, ever_smaller(schedule, machine, kernels));
-  Grain grain = is_affordable ? Grain{} : grain_for(schedule, machine, kernels, options.op_budget);
+    return simulate_settled(schedule, machine, options, ever_smaller(schedule, machine, options, kernels));
+  Grain grain = is_affordable ? Grain{} : grain_for(schedule, machine, options, kernels);
   grain.score_tiles = score_tiles(schedule, machine);
   const std::int64_t steps = steps_of(kernels, grain);
   if (steps <= options.op_budget) return simulate_all(schedule, machine, options, grain);

@@ -14,6 +14,7 @@
 #include "sim/engine/engine.h"
 #include "sim/engine/program.h"
 #include "sim/engine/run.h"
+#include "sim/error.h"
 #include "sim/schedule/algorithms.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/rounds.h"
@@ -205,6 +206,29 @@ TEST_CASE("the first CTAs of each kernel continue the line: HBM bytes within 2 %
                    << 100 * off(part.time, whole.time) << " %, HBM reads " << 100 * off(part.hbm.read, whole.hbm.read)
                    << " %");
   }
+}
+
+TEST_CASE("who lends the time for a CTA's work is asked once a run of steps, and can end it") {
+  const Machine machine = test_machine();
+  const Speeds speeds(machine);
+  AttentionProblem p;
+  p.batch = p.heads = p.kv_heads = 1;  // flash_v1: one CTA with both loops
+  p.seqlen_q = p.seqlen_k = 2048;
+  p.head_dim = 64;
+  TileShape tile;
+  tile.br = tile.bc = 16;
+  const auto schedule = make_schedule("flash_v1", p, tile);
+  const BlockMap blocks(*schedule);
+  CoreTimes times(*schedule, machine);
+  times.start_kernel(0, 1);
+  const Grain grain{{8}};
+  CtaWorks works(*schedule, speeds, blocks, grain, times);
+  std::size_t asked = 0;
+  works.start_kernel(0, false, [&] { ++asked; });
+  CHECK(works.of(0).work->runs.size() == asked);
+  CHECK(asked > 1000);
+  works.start_kernel(0, false, [&] { throw Error(ErrorKind::internal, "cancelled"); });
+  CHECK_THROWS_AS(works.of(0), Error);
 }
 
 TEST_CASE("steps of several tiles cover each tile of each loop once, in order, between multiples of the step") {
