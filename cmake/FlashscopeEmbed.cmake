@@ -12,4 +12,5 @@ function(flashscope_embed target name)
     COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DNAME=${name} -DLIST=${list} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
     DEPENDS ${ARGN} ${list} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
   target_sources(${target} PRIVATE ${output})
+  set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # each has a file_0
 endfunction()

@@ -54,8 +54,15 @@ target_link_libraries(flashscope_imgui PUBLIC glfw)
 set(imgui_VERSION 1.86)
 set(glfw3_VERSION "of emscripten ${EMSCRIPTEN_VERSION}")
 
-# flashscope_web_precompile(): headers that most files read, read once. Reading them is most of what this compiler does.
+# flashscope_web_precompile(): headers that most files read, read once, and the rooms whose templates are most of their
+# compilation in batches. That is most of what this compiler does.
 function(flashscope_web_precompile)
+  flashscope_unity(flashscope_io flashscope_viz_core)
+  # Alone: their names are also those of others (TileState, is_letter, trimmed …).
+  foreach(file io/json_numbers io/lesson_progress io/lesson_text io/ncu_csv core/lesson_units core/softmax_steps)
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/viz/${file}.cpp TARGET_DIRECTORY flashscope_io flashscope_viz_core
+      PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endforeach()
   target_precompile_headers(flashscope_sim PRIVATE <algorithm> <array> <cmath> <cstdint> <functional> <map> <memory>
     <optional> <set> <string> <unordered_map> <utility> <vector> "${CMAKE_SOURCE_DIR}/sim/schedule/schedule.h"
     "${CMAKE_SOURCE_DIR}/sim/engine/engine.h")

@@ -91,23 +91,23 @@ struct Field {
   std::function<void(AppState&, const std::string& text)> set;
 };
 
-template <class Reach>
-Field whole(const char* key, Reach reach) {
+// Where a field is: a plain function, so that what is made of one is compiled once a type and not once a field.
+template <class Value>
+using Reach = Value& (*)(AppState&);
+
+Field whole(const char* key, Reach<int> reach) {
   return {key, [reach](const AppState& s) { return std::to_string(reach(const_cast<AppState&>(s))); },
           [key, reach](AppState& s, const std::string& text) { reach(s) = small_integer(key, text); }};
 }
-template <class Reach>
-Field yes_no(const char* key, Reach reach) {
+Field yes_no(const char* key, Reach<bool> reach) {
   return {key, [reach](const AppState& s) { return std::string(reach(const_cast<AppState&>(s)) ? "1" : "0"); },
           [key, reach](AppState& s, const std::string& text) { reach(s) = flag(key, text); }};
 }
-template <class Reach>
-Field real(const char* key, Reach reach) {
+Field real(const char* key, Reach<double> reach) {
   return {key, [reach](const AppState& s) { return number_text(reach(const_cast<AppState&>(s))); },
           [key, reach](AppState& s, const std::string& text) { reach(s) = number(key, text); }};
 }
-template <class Reach>
-Field words(const char* key, Reach reach) {
+Field words(const char* key, Reach<std::string> reach) {
   return {key, [reach](const AppState& s) { return std::string(reach(const_cast<AppState&>(s))); },
           [reach](AppState& s, const std::string& text) { reach(s) = text; }};
 }
@@ -115,8 +115,8 @@ Field algorithm(const char* key, std::size_t side) {
   return {key, [side](const AppState& s) { return s.settings.algorithms[side]; },
           [side](AppState& s, const std::string& text) { s.settings.algorithms[side] = algorithm_named(text).name; }};
 }
-template <class Which, class Reach>
-Field one_of(const char* key, const std::vector<Entry<Which>>& list, Reach reach) {
+template <class Which, class Where>
+Field one_of(const char* key, const std::vector<Entry<Which>>& list, Where reach) {
   return {key,
           [&list, reach](const AppState& s) {
             return std::string(entry_of(list, static_cast<Which>(reach(const_cast<AppState&>(s)))).key);
