@@ -294,6 +294,35 @@ class Pointer(PageTest):
         tapped = browser.screenshot()
         self.assertEqual(tapped, self.picture(browser, "tapped"))
 
+    def test_G04_taps_hit_on_a_telephone_and_two_fingers_break_nothing(self):
+        browser = self.running("?lesson=3&step=2&seqlen=512&heads=2", width=390, height=844, ratio=3, touch=True)
+        self.assertEqual(browser.js("return [canvas.width, canvas.height]"), [1170, 2532])
+        self.picture(browser, "telephone-lesson")
+        browser.tap(310, 826)  # Back
+        self.assertEqual(self.field(browser, "step"), "")
+        browser.tap(358, 826)  # Next
+        self.assertEqual(self.field(browser, "step"), "1")
+        browser.tap(93, 10)  # Explore
+        self.assertEqual(self.field(browser, "view"), "")
+        browser.settle()
+        self.picture(browser, "telephone-explore")
+        def problem():  # two fingers zoom the stage, as a wheel does
+            return re.sub("level=[0-9],", "", self.address(browser))
+        before = problem()
+
+        def finger(name, *places):  # down at the first, over the others, up
+            moves = [{"type": "pointerMove", "duration": 60 if n else 0, "x": x, "y": y} for n, (x, y) in enumerate(places)]
+            steps = [moves[0], {"type": "pointerDown", "button": 0}, *moves[1:], {"type": "pointerUp", "button": 0}]
+            return {"type": "pointer", "id": name, "parameters": {"pointerType": "touch"}, "actions": steps}
+        browser.act(finger("one", (150, 250), (60, 150), (20, 60)), finger("two", (200, 300), (300, 400), (380, 500)))  # apart
+        browser.act(finger("one", (20, 60), (150, 250)), finger("two", (380, 500), (200, 300)))                       # together
+        browser.act(finger("one", (150, 400), (150, 200)), finger("two", (230, 400), (230, 200)))                     # both upwards
+        browser.act(finger("one", (100, 200), (300, 350), (380, 840)))                                                # one, out of the page
+        self.assertEqual(browser.js("return [window.scrollX, window.scrollY, visualViewport.scale]"), [0, 0, 1])
+        self.assertEqual(problem(), before)
+        browser.tap(379, 10)
+        self.assertEqual(self.field(browser, "help"), "1")
+
     def test_G04_memory_grows_and_the_page_goes_on(self):
         browser = self.running()
         before = browser.js("return HEAP8.length")
@@ -457,6 +486,22 @@ class Trouble(PageTest):
         # Some escape all of a link that they carry.
         browser = self.running("#" + token[1:].replace(",", "%2C").replace("=", "%3D"))
         self.assertEqual(self.address(browser), token)
+
+    def test_a_link_that_is_cut_or_not_ours_says_so_and_opens_the_page(self):
+        whole = self.address(self.running("?seqlen=512&heads=2&right=flash_v3"))
+        for name, token in (("cut", whole[:whole.index("=")]), ("garbled", whole.replace("=", "&", 1)),
+                            ("of a later version", "#fs7" + whole[4:]), ("long", "#" + "x" * 100_000),
+                            ("long and almost right", "#fs1" + ",batch=1x" * 11_000)):
+            with self.subTest(link=name):
+                browser = self.browser("?seqlen=512&heads=2#" + token[1:])
+                browser.wait_running()
+                browser.settle()
+                said = " ".join(browser.console())
+                self.assertRegex(said, "In the address: state: ('|batch=1x is not a whole number)")
+                self.assertIsNone(browser.js("return document.getElementById('next').textContent || null"))
+                if PICTURES and name in ("cut", "of a later version"):
+                    browser.screenshot(PICTURES + f"/link-{name.replace(' ', '-')}.png")
+        self.lives(browser)
 
     def test_storage_refused_or_full_is_said_once_and_nothing_else_changes(self):
         for name, code in (("refused", "Object.defineProperty(window, 'localStorage',"

@@ -267,6 +267,14 @@ TEST_CASE("an unknown GPU is named") {
   CHECK(session.wait().errors[0].find("abacus") != std::string::npos);
 }
 
+TEST_CASE("arguments: none are the state that a window starts with") {
+  const char* none[] = {"flashscope-window"};
+  const Arguments a = parse_arguments(1, none);
+  CHECK(clamp(a.state) == clamp(AppState{}));  // viz/web/main.cpp counts on it
+  CHECK(!a.looks_given);
+  CHECK(!a.layout_given);
+}
+
 TEST_CASE("arguments: problem options, pictures, and refusals that name option and range") {
   const char* good[] = {"flashscope-window", "--seqlen", "1024",     "--heads", "4",
                         "--causal",          "--dark",   "--render", "out.png", "--size",

@@ -320,6 +320,7 @@ mergeInto(LibraryManager.library, {
     GLFW.windows = [];
     GLFW.active = null;
     Page.wantedState = null;
+    Page.shownAt = performance.now();  // not before the first frame: it costs some milliseconds
     Page.listen();
     return 1;
   },
