@@ -269,21 +269,19 @@ class CtaFollower {
   CtaView m_view;
 };
 
-/// The head of the lowest-numbered CTA at work: the one whose tiles are being finished now. Between kernels, that of
-/// the CTA that ended last; the first head when all is done.
-int followed_head(const StageTrace& trace, Picoseconds t) {
+/// The head of the CTA that is drawn first, so that maps and SMs in view speak of the same: that of the lowest slot at
+/// work among `num_sms` SMs. Where none of them works, of the CTA that ended there last; the first head when all is
+/// done.
+int followed_head(const StageTrace& trace, Picoseconds t, int num_sms) {
   if (t >= trace.duration()) return 0;
-  const OpSpan *oldest = nullptr, *ended = nullptr;
-  for (const SlotTrack& track : trace.tracks()) {
+  const OpSpan* ended = nullptr;
+  for (const SlotTrack& track : trace.tracks()) {  // by SM, then by slot
+    if (track.sm >= num_sms) break;
     const OpSpan* span = trace.last_begun(track, t);
-    if (!span) continue;
-    if (span->end <= t) {
-      if (!ended || span->end > ended->end) ended = span;
-    } else if (!oldest || span->cta < oldest->cta) {
-      oldest = span;
-    }
+    if (span && span->end > t) return trace.head_of(*span);
+    if (span && (!ended || span->end > ended->end)) ended = span;
   }
-  return oldest ? trace.head_of(*oldest) : ended ? trace.head_of(*ended) : 0;
+  return ended ? trace.head_of(*ended) : 0;
 }
 
 /// The head of `grid` that a map for query head `head` begins with.
@@ -345,7 +343,7 @@ Scene make_scene(const StageTrace& trace, Picoseconds t, int num_sms) {
   for (std::size_t k = 0; k < kernels.size(); ++k)
     if (kernels[k].begin <= t && t < kernels[k].end) scene.kernel = static_cast<int>(k);
 
-  scene.head = followed_head(trace, t);
+  scene.head = followed_head(trace, t, num_sms);
   const AttentionProblem& problem = trace.schedule().problem();
   for (std::size_t g = 0; g < trace.grids().size(); ++g)
     scene.maps.push_back(map_of(trace, g, map_head(problem, trace.grids()[g], scene.head), t));
@@ -357,7 +355,9 @@ Scene make_scene(const StageTrace& trace, Picoseconds t, int num_sms) {
     scene.grid = grid_progress(trace, scene.kernel, t);
   }
   scene.slots.resize(num_slots * static_cast<std::size_t>(scene.slots_per_sm));
-  for (int sm = 0; sm < num_sms; ++sm) scene.sms.push_back({sm, {}});
+  for (int sm = 0; sm < num_sms; ++sm) scene.sms.push_back({sm, 0, {}});
+  const Machine& machine = trace.machine();
+  const double port = machine.l2_bytes_per_clk_per_sm.value * machine.sm_clock_mhz.value / 1e3;  // GB/s
   double hbm_rate = 0, l2_rate = 0;
   int last_busy = -1;
   for (const SlotTrack& track : trace.tracks()) {
@@ -373,16 +373,32 @@ Scene make_scene(const StageTrace& trace, Picoseconds t, int num_sms) {
       const Moved& moved = trace.moved_by(*moving);
       l2_rate += gb_per_s(static_cast<double>(moving->op.bytes), *moving);
       hbm_rate += gb_per_s(static_cast<double>(moved.hbm_read + moved.hbm_write), *moving);
-      if (track.sm < num_sms) scene.in_flight.push_back(in_flight(trace, *moving, scene.head, t));
+      if (track.sm >= num_sms) continue;
+      scene.in_flight.push_back(in_flight(trace, *moving, scene.head, t));
+      scene.sms[static_cast<std::size_t>(track.sm)].port_share +=
+          gb_per_s(static_cast<double>(moving->op.sectors * kSectorBytes), *moving) / port;
     }
     if (track.sm < num_sms)
       scene.sms[static_cast<std::size_t>(track.sm)].ctas.push_back(CtaFollower(trace, *span, t).take());
   }
-  const Machine& machine = trace.machine();
+  for (SmView& sm : scene.sms) sm.port_share = std::min(1.0, sm.port_share);
   scene.hbm = {machine.hbm_read_gb_per_s.value, std::min(1.0, hbm_rate / machine.hbm_read_gb_per_s.value)};
   scene.l2 = {machine.l2_gb_per_s.value, std::min(1.0, l2_rate / machine.l2_gb_per_s.value)};
   scene.moved = trace.moved_until(t);
   return scene;
+}
+
+std::vector<CtaView> fullest_ctas(const StageTrace& trace) {
+  std::vector<CtaView> list;
+  for (std::size_t k = 0; k < trace.prediction().kernels.size(); ++k)
+    for (std::size_t n = 0; n < trace.spans().size(); ++n) {
+      const OpSpan& span = trace.spans()[n];
+      if (span.kernel != static_cast<int>(k)) continue;
+      const OpSpan* last = trace.cta_of(span).second - 1;
+      list.push_back(CtaFollower(trace, *last, last->end).take());
+      break;
+    }
+  return list;
 }
 
 }  // namespace flashscope::viz

@@ -83,6 +83,7 @@ struct GridProgress {
 
 struct SmView {
   int sm = 0;
+  double port_share = 0;      // of the bandwidth between it and L2, now; at most 1
   std::vector<CtaView> ctas;  // by slot
   bool operator==(const SmView&) const = default;
 };
@@ -110,7 +111,7 @@ struct Scene {
   Picoseconds t = 0;
   bool finished = false;
   int kernel = -1;  // running now; -1 between kernels and at the end
-  int head = 0;     // whose maps are drawn: that of the lowest-numbered CTA at work
+  int head = 0;     // whose maps are drawn: that of the first CTA of the first SM in view
   std::vector<TileMap> maps;
   TileMap score_visits;  // S tiles on chip, when the schedule keeps none in global memory; else empty
   std::vector<SmView> sms;
@@ -124,8 +125,12 @@ struct Scene {
   bool operator==(const Scene&) const = default;
 };
 
-/// `num_sms`: SMs in view, from SM 0. t before the start or after the end shows the start or the end.
+/// `num_sms`: SMs in view, from SM 0. t before the start or after the end shows the start or the end. Where those in
+/// view have nothing to do, the maps are of the head of the CTA that ended there last.
 Scene make_scene(const StageTrace& trace, Picoseconds t, int num_sms);
+
+/// The first CTA of each kernel as it stands at its end: no other holds more. What boxes for CTAs must have room for.
+std::vector<CtaView> fullest_ctas(const StageTrace& trace);
 
 /// "load K[3] from HBM", "S[2,5] = Q·Kᵀ"
 std::string what_happens(const StageTrace& trace, const OpSpan& span);

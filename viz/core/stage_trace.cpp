@@ -33,6 +33,9 @@ Moved& Moved::operator+=(const Moved& other) {
   sm_write += other.sm_write;
   hbm_read += other.hbm_read;
   hbm_write += other.hbm_write;
+  sector_read += other.sector_read;
+  sector_write += other.sector_write;
+  dirty += other.dirty;
   return *this;
 }
 
@@ -152,6 +155,7 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& before, const std::vect
   const auto pass = [&](const std::vector<OpSpan>& spans) {
     m_moved_by.assign(spans.size(), {});
     int kernel = 0;
+    std::int64_t dirty = 0;  // a warm run finds some: its first span brings them
     for (std::size_t n = 0; n < spans.size(); ++n) {
       const OpSpan& span = spans[n];
       if (span.kernel != kernel) {
@@ -173,6 +177,9 @@ void StageTrace::replay_cache(const std::vector<OpSpan>& before, const std::vect
         for (const L2Cache::Eviction& eviction : cache.evictions()) moved.hbm_write += eviction.bytes;
       });
       (span.op.op == Op::load ? moved.sm_read : moved.sm_write) = span.op.bytes;
+      (span.op.op == Op::load ? moved.sector_read : moved.sector_write) = span.op.sectors * kSectorBytes;
+      moved.dirty = cache.dirty_bytes() - dirty;
+      dirty += moved.dirty;
       const auto grid =
           std::find_if(m_grids.begin(), m_grids.end(), [&](const TileGrid& g) { return g.tensor == span.op.tensor; });
       // Bytes from HBM arrive with the load; what an SM writes has its place from the start.
@@ -251,12 +258,14 @@ void StageTrace::index_moved() {
     m_ends.push_back(end);
     m_moved.push_back(sum);
   }
-  const Moved counted = {m_prediction.count.sm.read, m_prediction.count.sm.write, m_prediction.hbm.read,
-                         m_prediction.hbm.write};
+  const SmTraffic& sm = m_prediction.count.sm;
+  const Moved counted = {sm.read,        sm.write,        m_prediction.hbm.read,       m_prediction.hbm.write,
+                         sm.sector_read, sm.sector_write, m_prediction.hbm_dirty_bytes};
   if (!(sum == counted)) {
     const auto text = [](const Moved& m) {
       return std::to_string(m.sm_read) + ", " + std::to_string(m.sm_write) + ", " + std::to_string(m.hbm_read) + ", " +
-             std::to_string(m.hbm_write);
+             std::to_string(m.hbm_write) + "; sectors read, written " + std::to_string(m.sector_read) + ", " +
+             std::to_string(m.sector_write) + "; left in L2 " + std::to_string(m.dirty);
     };
     throw Error(ErrorKind::internal,
                 "the stage's trace does not add up to its prediction (SM read, SM write, HBM read, HBM write): " +
@@ -371,7 +380,8 @@ Moved StageTrace::moved_until(Picoseconds t) const {
           static_cast<double>(t - moving->begin) / static_cast<double>(moving->there() - moving->begin);
       const Moved& whole = moved_by(*moving);
       const auto part = [&](std::int64_t bytes) { return static_cast<std::int64_t>(share * static_cast<double>(bytes)); };
-      moved += {part(whole.sm_read), part(whole.sm_write), part(whole.hbm_read), part(whole.hbm_write)};
+      moved += {part(whole.sm_read),     part(whole.sm_write),     part(whole.hbm_read), part(whole.hbm_write),
+                part(whole.sector_read), part(whole.sector_write), part(whole.dirty)};
     }
   }
   return moved;

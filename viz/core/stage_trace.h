@@ -66,6 +66,8 @@ class TouchIndex {
 /// Bytes moved, as running counters show them.
 struct Moved {
   std::int64_t sm_read = 0, sm_write = 0, hbm_read = 0, hbm_write = 0;
+  std::int64_t sector_read = 0, sector_write = 0;  // at the SMs, in whole 32-byte sectors: what hardware counts
+  std::int64_t dirty = 0;                          // in L2, written and not yet in HBM
   bool operator==(const Moved&) const = default;
   Moved& operator+=(const Moved& other);
 };

@@ -119,11 +119,11 @@ std::string size_text(double bytes) {
 }
 
 std::string counter_digits(double bytes, double total) {
-  const double unit = total < 999.5e3 ? 1e3 : 1e6;
-  return printed("%.*f", total / unit < 99.995 ? 2 : 0, bytes / unit);
+  const double unit = total < 999.5e3 ? 1e3 : total < 9.995e9 ? 1e6 : 1e9;
+  return grouped_decimal(bytes / unit, total / unit < 99.995 ? 2 : 0);
 }
 
-const char* counter_unit(double total) { return total < 999.5e3 ? " kB" : " MB"; }
+const char* counter_unit(double total) { return total < 999.5e3 ? " kB" : total < 9.995e9 ? " MB" : " GB"; }
 
 std::string time_text(double time_us) {
   const double size = std::fabs(time_us);

@@ -10,7 +10,7 @@ std::string grouped_decimal(double value, int decimals);  // 1234.5, 1 → "1,23
 std::string size_text(double bytes);                      // "131 kB", "8.66 GB"; three digits that count
 // A running counter in the unit, and with the decimals, of its total: it keeps its width.
 std::string counter_digits(double bytes, double total);  // "4.33"
-const char* counter_unit(double total);                  // " MB" or " kB"
+const char* counter_unit(double total);                  // " kB", " MB" or " GB"
 std::string time_text(double time_us);                   // "412 ns", "12.3 µs", "4.56 ms"
 std::string bandwidth_text(double gb_per_s);             // "4.80 TB/s"
 std::string percent_text(double share);                  // 0.4263 → "43 %"

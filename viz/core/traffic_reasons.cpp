@@ -92,6 +92,9 @@ GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const P
     result.hbm.write += hbm.write;
     const TensorShape rows = shape_of(tensor, schedule.problem(), schedule.tile());
     size = rows.pitch() * rows.rows * rows.heads;  // without what is spare of a last page
+    // The engine says what was written back. Of bytes written once the rest is left; of others all, if none went.
+    result.left_is_known = result.left_is_known && (sm.write <= size || hbm.write == 0);
+    result.left_in_l2 += std::max<std::int64_t>(0, std::min(sm.write, size) - hbm.write);
     const bool is_input = tensor == Tensor::Q || tensor == Tensor::K || tensor == Tensor::V;
     passes.push_back(
         size == 0 ? "empty" : passes_text(size, sm) + (is_input ? per_tile_text(tensor, schedule, size, sm.read) : ""));

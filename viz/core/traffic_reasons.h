@@ -21,7 +21,9 @@ const std::vector<TensorGroup>& tensor_groups();
 /// What one run does with a group.
 struct GroupTraffic {
   SmTraffic sm;
-  HbmTraffic hbm;
+  HbmTraffic hbm;                      // during the run
+  std::int64_t left_in_l2 = 0;         // written, and not yet in HBM when the run ends
+  bool left_is_known = true;           // false: written several times, and in part written back
   std::vector<std::string> sentences;  // plain words with the numbers in them
 };
 GroupTraffic explain(const TensorGroup& group, const Schedule& schedule, const Prediction& prediction);
