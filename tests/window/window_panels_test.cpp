@@ -269,3 +269,47 @@ TEST_CASE_FIXTURE(Desk, "tabs and keys lead to the same place") {
   click();
   CHECK(state.view == views()[1].which);
 }
+
+namespace {
+
+bool has_tip() {
+  const ImGuiWindow* tip = ImGui::FindWindowByName("##Tooltip_00");
+  return tip && tip->Active && !tip->Hidden;
+}
+
+int vertices_of(const char* window_name) { return ImGui::FindWindowByName(window_name)->DrawList->VtxBuffer.Size; }
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Desk,
+                  "maps say what a tile is under the mouse, those on chip too, but not through the help above them") {
+  for (const char* stage : {"stage 0", "stage 1"}) {  // three_pass stores S, flash_v2 does not
+    CAPTURE(stage);
+    state.show_help = false;
+    frame();
+    const ImGuiWindow* window = ImGui::FindWindowByName(stage);
+    REQUIRE(window);
+    int tips = 0;
+    for (float x = window->Pos.x + 20; x < window->Pos.x + window->Size.x; x += 20) {
+      ImGui::GetIO().MousePos = {x, window->Pos.y + 110};
+      state.show_help = false;
+      for (int n = 0; n < 3; ++n) frame();
+      tips += has_tip();
+      state.show_help = true;
+      for (int n = 0; n < 3; ++n) frame();
+      CHECK_FALSE(has_tip());
+    }
+    CHECK(tips >= 4);  // S is wider than one step
+  }
+}
+
+TEST_CASE_FIXTURE(Desk, "a picture of settings that are no longer chosen says so") {
+  frame();
+  frame();
+  const int stage = vertices_of("stage 0"), numbers = vertices_of("comparison");
+  state.settings.problem.seqlen_q = state.settings.problem.seqlen_k = 64;
+  frame();
+  frame();
+  CHECK(vertices_of("stage 0") > stage);
+  CHECK(vertices_of("comparison") > numbers);
+}

@@ -6,33 +6,13 @@
 
 #include "sim/schedule/algorithms.h"
 #include "viz/core/roofline.h"
+#include "viz/core/stage_caption.h"
 #include "viz/core/text.h"
 #include "viz/panels/lesson.h"
 #include "viz/panels/panels.h"
 
 namespace flashscope::viz {
 namespace {
-
-/// What the stages draw of the problem, in words.
-std::string stage_caption(const Results& results, int level, bool both = true) {
-  const AttentionProblem &whole = results.settings.problem, &drawn = results.stage_problem;
-  std::string text = "Stage: ";
-  if (drawn.num_heads() < whole.num_heads())
-    text += grouped(drawn.num_heads()) + " of " + grouped(whole.num_heads()) + " heads, ";
-  else
-    text += grouped(drawn.num_heads()) + (drawn.num_heads() == 1 ? " head, " : " heads, ");
-  if (drawn.seqlen_q < whole.seqlen_q)
-    text += "the first " + grouped(drawn.seqlen_q) + " of " + grouped(whole.seqlen_q) + " rows";
-  else
-    text += drawn.seqlen_q == 1 ? "one row" : "all " + grouped(drawn.seqlen_q) + " rows";
-  text += ". Tiles " + std::to_string(results.settings.tile.br) + " × " + std::to_string(results.settings.tile.bc) +
-          (both ? ", one clock for both." : ".");
-  if (results.stage[0] && level < kWholeGpu)
-    text += (level == 0 ? " SM 0" : " SM 0–1") +
-            (" of " + grouped(static_cast<std::int64_t>(results.stage[0]->machine().num_sms.value))) +
-            " in view (Z, Shift+Z).";
-  return text;
-}
 
 /// The tensors of both stages, in the order of the first that has them.
 std::vector<Tensor> tensors_of_both(const Results& results) {
@@ -73,7 +53,7 @@ ExploreLayout explore_layout(const Ui& ui, const Rect& window, const Rect& area,
   const float top_h = area.h - bottom_h - gap;
   const float left_w = projector ? 0 : whole(ui.px(190)) + gap;
   const float right_w = projector && !wide ? 0 : whole(ui.px(300));
-  const float caption_h = projector ? 0 : whole(ui.px(22));
+  const float caption_h = whole(ui.px(22));
   const float x = area.x + left_w, w = area.w - left_w;
   if (state.tall_timeline) {  // the timeline takes the place of all but the controls
     layout.controls = {area.x, area.y, left_w - gap, area.h};
@@ -169,8 +149,9 @@ class Workspace {
     if (!layout.controls.empty()) controls_panel(m_ui, layout.controls, state, m_session.machines());
 
     if (layout.caption.h > 0)
-      caption(layout.caption, layout.one_stage ? "S: the other algorithm. 1: both stages."
-                                               : stage_caption(m_results, state.stage_level));
+      caption(layout.caption, state.looks.projector ? problem_caption(m_results)
+                              : layout.one_stage    ? "S: the other algorithm. 1: both stages."
+                                                    : stage_caption(m_results, state.stage_level));
     const std::vector<Tensor> order = tensors_of_both(m_results);
     if (state.tall_timeline) {
     } else if (layout.one_stage) {
@@ -264,7 +245,7 @@ class Workspace {
   void zoom_stage(const Rect& area) {
     const ImGuiIO& io = ImGui::GetIO();
     if (io.MouseWheel == 0 || m_frame.state.show_help || ImGui::IsAnyItemActive() ||
-        !ImGui::IsMouseHoveringRect({area.x, area.y}, {area.right(), area.bottom()}, false))
+        !ImGui::IsMouseHoveringRect({area.x, area.y}, {area.right(), area.bottom()}, false) || is_covered())
       return;
     press(Action(io.MouseWheel > 0 ? Command::stage_closer : Command::stage_farther));
   }
@@ -274,12 +255,20 @@ class Workspace {
     static const char* names[] = {"stage 0", "stage 1"};
     const AppState& state = m_frame.state;
     const auto& trace = m_results.stage[side];
-    if (trace)
+    if (trace) {
       stage_panel(m_ui, area, names[side], *trace,
-                  make_scene(*trace, state.playback.t, sms_at_level(state.stage_level)), order, state.stage_level);
-    else
+                  make_scene(*trace, state.playback.t, sms_at_level(state.stage_level)), order, state.stage_level,
+                  m_results.stage[1 - side].get());
+      if (is_stale()) veil_panel(m_ui, names[side], area, "computing …");
+    } else
       stage_message(m_ui, area, names[side], state.settings.algorithms[side],
                     m_results.errors[side].empty() ? "computing …" : m_results.errors[side]);
+  }
+
+  /// What is drawn belongs to settings that are no longer those chosen.
+  bool is_stale() const {
+    const Settings& chosen = m_frame.state.settings;
+    return m_results.settings != chosen && m_results.settings != clamp(chosen);
   }
 
   /// Of both sides; where they are one run, as in a lesson that shows one, of that.
@@ -300,7 +289,10 @@ class Workspace {
     const auto& entry = entry_of(inspectors(), which);
     try {
       switch (which) {
-        case Inspector::numbers: return answer(comparison_panel(m_ui, area, m_results, comparisons()));
+        case Inspector::numbers:
+          answer(comparison_panel(m_ui, area, m_results, comparisons()));
+          if (is_stale()) veil_panel(m_ui, "comparison", area, "computing …");
+          return;
         case Inspector::bytes: {
           const ByteTable table = byte_table(settings, m_results.whole);
           if (table.rows.empty()) break;

@@ -34,13 +34,23 @@ float group(const Ui& ui, ImDrawList* list, const Rect& area, float y, const Byt
   const float bar_w = (area.w - label_w - gap) / 2;
   for (std::size_t side = 0; side < 2; ++side) {
     draw_text(ui, list, ui.fonts.small, area.x, y + ui.px(1), label_w - ui.px(6), c.text, settings.algorithms[side]);
-    const auto bar = [&](float at, std::int64_t bytes, std::int64_t most, const char* level) {
-      const double share = most > 0 ? static_cast<double>(bytes) / static_cast<double>(most) : 0;
-      draw_bar(ui, list, {at, y, bar_w, ui.px(17)}, share, mixed(c.of(row.tensors.front()), c.panel, 0.8),
-               std::string(level) + size_text(static_cast<double>(bytes)));
+    const auto bar = [&](float at, std::int64_t bytes, std::int64_t left, std::int64_t most, const std::string& text) {
+      const double unit = most > 0 ? 1 / static_cast<double>(most) : 0;
+      draw_bar(ui, list, {at, y, bar_w, ui.px(17)}, static_cast<double>(bytes) * unit,
+               mixed(c.of(row.tensors.front()), c.panel, 0.8), text, static_cast<double>(left) * unit);
     };
-    bar(area.x + label_w, row.sm(side), table.most_sm, "SM ");
-    bar(area.x + label_w + bar_w + gap, row.hbm(side), table.most_hbm, "HBM ");
+    const auto size = [](std::int64_t bytes) { return size_text(static_cast<double>(bytes)); };
+    const std::int64_t hbm = row.hbm(side), left = table.left(row, side);
+    std::string in_hbm = "HBM " + size(hbm);
+    if (left > 0)  // the pale part: what the run has written and HBM will get later
+      for (const std::string& longer : {in_hbm + " + " + size(left) + " left in L2",
+                                        in_hbm + " + " + size(left) + " in L2", in_hbm + " + " + size(left)})
+        if (text_width(ui.fonts.small, longer) + ui.px(10) <= bar_w) {
+          in_hbm = longer;
+          break;
+        }
+    bar(area.x + label_w, row.sm(side), 0, table.most_sm, "SM " + size(row.sm(side)));
+    bar(area.x + label_w + bar_w + gap, hbm, left, table.most_hbm, in_hbm);
     y += ui.px(20);
   }
   const std::string left = joined(row.sides[0].sentences), right = joined(row.sides[1].sentences);
@@ -58,7 +68,10 @@ void bytes_panel(const Ui& ui, const Rect& area, const AppState& state, const By
   const Rect inner = {area.x + ui.px(12), area.y, area.w - ui.px(34), area.h};
   float y = ImGui::GetCursorScreenPos().y;
   draw_text(ui, list, ui.fonts.bold, inner.x, y, inner.w, c.text, "Where the bytes go, predicted");
-  y += ui.px(26);
+  y += ui.px(21);
+  y += draw_paragraph(ui, list, ui.fonts.small, inner.x, y, inner.w, c.text_dim,
+                      "HBM: what passes during the run; pale: written by it and still in L2 when it ends.") +
+       ui.px(8);
   for (const ByteRow& row : table.rows) y = group(ui, list, inner, y, row, table, state.settings);
 
   draw_text(ui, list, ui.fonts.bold, inner.x, y, inner.w, c.text, "Levels in all, predicted beside measured");

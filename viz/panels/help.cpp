@@ -15,7 +15,7 @@ std::string key_text(const std::string& keys) { return keys.substr(0, keys.find(
 
 void help_panel(const Ui& ui, const Rect& window, AppState& state) {
   if (!state.show_help) return;
-  const float w = std::min(ui.px(1090), window.w), h = std::min(ui.px(500), window.h);
+  const float w = std::min(ui.px(1090), window.w), h = std::min(ui.px(516), window.h);
   ImGui::SetNextWindowPos({window.x + (window.w - w) / 2, window.y + (window.h - h) / 2});
   ImGui::SetNextWindowSize({w, h});
   ImGui::SetNextWindowFocus();
@@ -75,10 +75,12 @@ void help_panel(const Ui& ui, const Rect& window, AppState& state) {
   const ImVec2 below = ImGui::GetCursorScreenPos();
   const float height = draw_paragraph(ui, list, ui.fonts.small, below.x, below.y, w - ui.px(36), ui.colors->text,
                                       "The width of a link is its bandwidth, its fill is use. L2 shows the tiles it "
-                                      "holds; full colour: written and not "
-                                      "yet in HBM. The timeline shows the use of HBM and L2, and why SM 0's CTAs spent "
-                                      "their time; the wheel zooms, the "
-                                      "right button drags. Sizes are decimal: 1 MB is 1,000,000 bytes.");
+                                      "holds; full colour: written and not yet in HBM. A dashed frame: not in HBM, its "
+                                      "tiles pass by on the SMs. The timeline shows the use of HBM and L2, and what SM "
+                                      "0's CTAs spent their time on: a link, a unit, or waiting. FMA: instructions are "
+                                      "issued, multiply-adds, and also those of loads and stores whose bytes come "
+                                      "sooner. The wheel zooms, the right button drags. Sizes are decimal: 1 MB is "
+                                      "1,000,000 bytes.");
   ImGui::Dummy({0, height});
   ImGui::End();
   ImGui::PopStyleColor();

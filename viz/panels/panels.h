@@ -22,9 +22,10 @@ std::optional<Action> top_bar_panel(const Ui& ui, const Rect& area, const AppSta
 void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::vector<Machine>& machines);
 
 /// One algorithm at one instant: HBM, L2, links, SMs, counters. `order`: the tensors of both stages, so that both keep
-/// the same places for them. At the level kWholeGpu every SM is a cell.
+/// the same places for them; `beside`: the other stage's trace, if there is one, so that both have SMs of one height.
+/// At the level kWholeGpu every SM is a cell.
 void stage_panel(const Ui& ui, const Rect& area, const char* name, const StageTrace& trace, const Scene& scene,
-                 const std::vector<Tensor>& order, int level);
+                 const std::vector<Tensor>& order, int level, const StageTrace* beside = nullptr);
 /// In place of a stage that could not be made, or is not there yet.
 void stage_message(const Ui& ui, const Rect& area, const char* name, const std::string& title, const std::string& text);
 

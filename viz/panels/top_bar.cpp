@@ -46,11 +46,13 @@ std::optional<Action> top_bar_panel(const Ui& ui, const Rect& area, const AppSta
     float tab_x = two_rows ? area.x + ui.px(2) : x + ui.px(18);
     if (!two_rows) fill(list, {x + ui.px(9), area.y + ui.px(8), 1, area.h - ui.px(16)}, c.line);
     const Rect tabs = {area.x, area.bottom() - row.h, area.w, row.h};
+    const bool is_shown =
+        is_wide(state.inspector) || !state.looks.projector;  // large type leaves no room for a narrow one
     for (std::size_t n = 0; n < inspectors().size(); ++n) {
       const Action show = {Command::show_inspector, static_cast<int>(n)};
       const std::string tip = std::string(inspectors()[n].what) + "\n" + tip_of(show);
       if (tab(ui, list, tab_x, tabs, inspectors()[n].key, inspectors()[n].title,
-              state.inspector == inspectors()[n].which, false, tip))
+              state.inspector == inspectors()[n].which && is_shown, false, tip))
         action = show;
     }
     if (!two_rows) x = tab_x;

@@ -242,17 +242,23 @@ FigureHit draw_figure(const Ui& ui, ImDrawList* list, const Rect& area, const Fi
   return FigureDrawing(ui, list, area, figure).draw();
 }
 
-void draw_bar(const Ui& ui, ImDrawList* list, const Rect& area, double share, Color color, const std::string& text) {
-  const float w = std::max(share > 0 ? 1.0f : 0.0f, area.w * static_cast<float>(std::clamp(share, 0.0, 1.0)));
+void draw_bar(const Ui& ui, ImDrawList* list, const Rect& area, double share, Color color, const std::string& text,
+              double further) {
+  const auto length = [&](double of) {
+    return std::max(of > 0 ? 1.0f : 0.0f, area.w * static_cast<float>(std::clamp(of, 0.0, 1.0)));
+  };
+  const float w = length(share + further), solid = std::min(w, length(share));
+  const Color pale = mixed(color, ui.colors->panel, 0.4);
   fill(list, area, mixed(ui.colors->grip, ui.colors->panel, 0.5), ui.px(2));
-  fill(list, {area.x, area.y, w, area.h}, color, ui.px(2));
+  fill(list, {area.x, area.y, w, area.h}, pale, ui.px(2));
+  fill(list, {area.x, area.y, solid, area.h}, color, ui.px(2));
   const float needed = text_width(ui.fonts.small, text) + ui.px(10);
   const float y = area.y + (area.h - ui.px(16)) / 2;
   if (w + needed <= area.w)
-    draw_text(ui, list, ui.fonts.small, area.x + w + ui.px(5), y, area.w, ui.colors->text, text);
+    draw_text(ui, list, ui.fonts.small, area.x + w + ui.px(5), y, area.w - w - ui.px(5), ui.colors->text, text);
   else
-    draw_text(ui, list, ui.fonts.small, area.x + ui.px(4), y, w - ui.px(9), ui.colors->ink_on(color), text,
-              Align::right);
+    draw_text(ui, list, ui.fonts.small, area.x + ui.px(4), y, w - ui.px(9),
+              ui.colors->ink_on(2 * solid > w ? color : pale), text, Align::right);
 }
 
 }  // namespace flashscope::viz

@@ -14,6 +14,7 @@ struct FigureHit {
 FigureHit draw_figure(const Ui& ui, ImDrawList* list, const Rect& area, const Figure& figure);
 
 /// A horizontal bar of `share` of the width of `area`, with its text to the right where there is room, else inside.
-void draw_bar(const Ui& ui, ImDrawList* list, const Rect& area, double share, Color color, const std::string& text);
+void draw_bar(const Ui& ui, ImDrawList* list, const Rect& area, double share, Color color, const std::string& text,
+              double further = 0);
 
 }  // namespace flashscope::viz

@@ -7,13 +7,13 @@
 
 namespace flashscope::viz {
 
-/// Which question a map answers: what has happened to each tile, or which tiles L2 holds.
-enum class MapView { state, l2 };
+/// Which question a map answers: what has happened to each tile; which tiles L2 holds; or which tiles are on an SM, of
+/// a matrix that is nowhere else: those that were fade.
+enum class MapView { state, l2, on_chip };
 
-/// Fills `area` with the map. `name` tells its texture from others. `elsewhere`: drawn as tiles that exist only on
-/// chip.
+/// Fills `area` with the map. `name` tells its texture from others.
 void draw_tile_map(const Ui& ui, ImDrawList* list, const Rect& area, const TileMap& map, MapView view,
-                   const std::string& name, bool elsewhere = false);
+                   const std::string& name);
 
 /// The colour of a tile that is moving, done, not yet reached.
 Color tile_color(const Ui& ui, Tensor tensor, const TileCell& cell, MapView view);

@@ -143,10 +143,11 @@ float text_width(ImFont* font, const std::string& text) {
   return font->CalcTextSizeA(font->FontSize, 1e9f, 0, text.c_str()).x;
 }
 
-float draw_text(const Ui&, ImDrawList* list, ImFont* font, float x, float y, float width, Color color,
+float draw_text(const Ui& ui, ImDrawList* list, ImFont* font, float x, float y, float width, Color color,
                 const std::string& text, Align align) {
   std::string shown = text;
   float w = text_width(font, shown);
+  if (ui.misfits && w > width + 0.5f) ui.misfits->push_back(text);
   while (w > width + 0.5f && !shown.empty()) {
     do shown.pop_back();
     while (!shown.empty() && (shown.back() & 0xC0) == 0x80);  // whole UTF-8 characters
@@ -168,6 +169,19 @@ void fill(ImDrawList* list, const Rect& r, Color color, float rounding) {
 
 void outline(ImDrawList* list, const Rect& r, Color color, float rounding, float thickness) {
   list->AddRect({r.x, r.y}, {r.right(), r.bottom()}, color, rounding, 0, thickness);
+}
+
+void dashed(ImDrawList* list, const Rect& r, Color color, float dash) {
+  for (float at = r.x; at < r.right(); at += 2 * dash) {
+    const float to = std::min(at + dash, r.right());
+    fill(list, {at, r.y, to - at, 1}, color);
+    fill(list, {at, r.bottom() - 1, to - at, 1}, color);
+  }
+  for (float at = r.y; at < r.bottom(); at += 2 * dash) {
+    const float to = std::min(at + dash, r.bottom());
+    fill(list, {r.x, at, 1, to - at}, color);
+    fill(list, {r.right() - 1, at, 1, to - at}, color);
+  }
 }
 
 void hatch(ImDrawList* list, const Rect& r, Color color, float spacing) {
@@ -197,5 +211,23 @@ ImDrawList* begin_scrolling_panel(const Ui&, const char* name, const Rect& rect)
 }
 
 void end_panel() { ImGui::End(); }
+
+void veil_panel(const Ui& ui, const char* name, const Rect& rect, const std::string& why) {
+  ImGui::Begin(name);  // once more: what is drawn now lies above what was
+  ImDrawList* list = ImGui::GetWindowDrawList();
+  fill(list, rect, with_alpha(ui.colors->panel, 0.6));
+  const float w = text_width(ui.fonts.bold, why) + ui.px(24), h = ui.px(28);
+  const Rect label = {rect.x + (rect.w - w) / 2, rect.y + rect.h * 0.4f, w, h};
+  fill(list, label, ui.colors->box, ui.px(5));
+  outline(list, label, ui.colors->line, ui.px(5));
+  draw_text(ui, list, ui.fonts.bold, label.x, label.y + (h - ui.fonts.bold->FontSize) / 2, w, ui.colors->text, why,
+            Align::center);
+  ImGui::End();
+}
+
+bool is_covered() {
+  return ImGui::IsWindowHovered(ImGuiHoveredFlags_AnyWindow | ImGuiHoveredFlags_AllowWhenBlockedByPopup |
+                                ImGuiHoveredFlags_AllowWhenBlockedByActiveItem);
+}
 
 }  // namespace flashscope::viz

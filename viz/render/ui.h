@@ -3,6 +3,7 @@
 #include <imgui.h>
 
 #include <string>
+#include <vector>
 
 #include "viz/render/palette.h"
 #include "viz/render/tile_textures.h"
@@ -31,6 +32,7 @@ struct Ui {
   Fonts fonts;
   float scale = 1;  // pixels per design unit: a 1280 × 720 window has scale 1
   TileTextures* textures = nullptr;
+  std::vector<std::string>* misfits = nullptr;  // collects what had no room: texts that were cut, boxes that ran over
 
   float px(float units) const { return units * scale; }
 };
@@ -48,6 +50,8 @@ float draw_text(const Ui& ui, ImDrawList* list, ImFont* font, float x, float y, 
 float text_width(ImFont* font, const std::string& text);
 void fill(ImDrawList* list, const Rect& rect, Color color, float rounding = 0);
 void outline(ImDrawList* list, const Rect& rect, Color color, float rounding = 0, float thickness = 1);
+/// A frame of dashes: where something is not.
+void dashed(ImDrawList* list, const Rect& rect, Color color, float dash);
 /// Diagonal lines: what the mask leaves out.
 void hatch(ImDrawList* list, const Rect& rect, Color color, float spacing);
 
@@ -56,5 +60,9 @@ ImDrawList* begin_panel(const Ui& ui, const char* name, const Rect& rect, bool i
 /// The same with a vertical scroll bar where the contents are taller; begin at ImGui's cursor.
 ImDrawList* begin_scrolling_panel(const Ui& ui, const char* name, const Rect& rect);
 void end_panel();
+/// Dims a panel that was drawn in this frame, and says why: its numbers are still those of other settings.
+void veil_panel(const Ui& ui, const char* name, const Rect& rect, const std::string& why);
+/// Over a panel without inputs: true where the mouse is on something above it, as a list that is open, or help.
+bool is_covered();
 
 }  // namespace flashscope::viz
