@@ -28,11 +28,13 @@ test_all() {
   return $rc
 }
 # Cases of thousands of problems or CTAs: they meet no code that the others do not, and take hours in a sanitizer.
+# small_test has every kernel in it; SANITIZED=small_test is enough where time is short.
+kSanitized=${SANITIZED:-small_test cases_test backward_test}
 kTooManyForSanitizers="*random*,*more heads*,*hundred*,*long rows*,*large*,*reference of the gradients*"
 sanitize() {
   local rc=0 tool tests job jobs=()
   for tool in memcheck racecheck initcheck synccheck; do  # side by side: each takes a core and little of the GPU
-    for tests in cases_test backward_test; do
+    for tests in $kSanitized; do
       timeout "${SANITIZE_S:-300}" compute-sanitizer --tool $tool --error-exitcode 9 build/cuda/bin/test_gpu --source-file="*$tests*" --test-case-exclude="$kTooManyForSanitizers" >"$out/${tool}_$tests.log" 2>&1 &
       jobs+=($!)
     done
@@ -41,7 +43,7 @@ sanitize() {
     wait "$job" || rc=1
   done
   for tool in memcheck racecheck initcheck synccheck; do
-    for tests in cases_test backward_test; do
+    for tests in $kSanitized; do
       echo "$tool $tests: $(grep -E 'SUMMARY|test cases' "$out/${tool}_$tests.log" | tr '\n' ' ')"
     done
   done

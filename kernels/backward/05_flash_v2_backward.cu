@@ -65,10 +65,10 @@ __global__ void __maxnreg__(bound<Observer>(kKeyGradientsRegisters)) flash_v2_ba
   BackwardPlace<T> at = BackwardPlace<T>::of_keys(p);
   const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, at.inner), dims = at.dims();
   const int num_keys = size_of(keys), depth = round_up(p.head_dim, 4);
-  const ForgetfulWalk m_blocks(transposed(p.mask), kBlockN, kBlockM, at.inner);
+  TileWalk m_blocks(transposed(p.mask), kBlockN, kBlockM, at.inner, smem + kLayout.floats);
 
   // 2. K and V come once and stay.
-  if (int first = m_blocks.begin(); m_blocks.finds(first)) {
+  if (m_blocks.first() < m_blocks.end()) {
     load_tile(smem_k, kPitch, at.k(keys), log);
     load_tile(smem_v, kPitch, at.v(keys), log);
     zero_rest<kBlockN, kWidth>(smem_k, num_keys, p.head_dim);
@@ -81,7 +81,7 @@ __global__ void __maxnreg__(bound<Observer>(kKeyGradientsRegisters)) flash_v2_ba
   log.compute(Op::clear_gradient, at.head, keys, dims, 0, Tensor::dV);
 
   for (const int end = at.head + at.group(); at.head < end; ++at.head)
-    for (int m_block = m_blocks.begin(); m_blocks.finds(m_block); ++m_block) {
+    for (int m_block = m_blocks.first(); m_block < m_blocks.end(); m_block = m_blocks.next(m_block)) {
       const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, m_block);
       const int num_rows = size_of(rows);
       load_tile(smem_q, kPitch, at.q(rows), log);
@@ -98,7 +98,7 @@ __global__ void __maxnreg__(bound<Observer>(kKeyGradientsRegisters)) flash_v2_ba
       clear(acc_s);
       add_product_transposed(acc_s, smem_q, kPitch, smem_k, kPitch, depth);
       log.compute(Op::scores, at.head, rows, keys, p.head_dim);
-      const bool masked = !all_kept(p.mask, rows, keys);
+      const bool masked = !m_blocks.is_whole(m_block, p.mask, rows, keys);
       scale_and_mask(acc_s, p.softmax_scale, p.mask, rows.begin, keys.begin, masked || num_keys < kBlockN);
       if (masked) log.compute(Op::mask, at.head, rows, keys);
       scores_to_probabilities(acc_s, smem_lse);
@@ -158,7 +158,7 @@ __global__ void __maxnreg__(bound<Observer>(query_gradient_registers(kWidth, Par
   const BackwardPlace<T> at(p);
   const int head = at.head, depth = round_up(p.head_dim, 4);
   const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, at.inner), dims = at.dims();
-  const ForgetfulWalk n_blocks(p.mask, kBlockM, kBlockN, at.inner);
+  TileWalk n_blocks(p.mask, kBlockM, kBlockN, at.inner, smem + kLayout.floats);
   load_tile(smem_q, kPitch, at.q(rows), log);
   load_tile(smem_do, kPitch, at.d_o(rows), log);
   load_tile(smem_lse, 1, at.lse(rows), log);
@@ -170,7 +170,7 @@ __global__ void __maxnreg__(bound<Observer>(query_gradient_registers(kWidth, Par
   clear(acc_dq);
   log.compute(Op::clear_gradient, head, rows, dims, 0, Tensor::dQ);
 
-  for (int n_block = n_blocks.begin(); n_blocks.finds(n_block); ++n_block) {
+  for (int n_block = n_blocks.first(); n_block < n_blocks.end(); n_block = n_blocks.next(n_block)) {
     const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, n_block);
     const int num_keys = size_of(keys);
     load_tile(smem_k, kPitch, at.k(keys), log);
@@ -184,7 +184,7 @@ __global__ void __maxnreg__(bound<Observer>(query_gradient_registers(kWidth, Par
     clear(acc_s);
     add_product_transposed(acc_s, smem_q, kPitch, smem_k, kPitch, depth);
     log.compute(Op::scores, head, rows, keys, p.head_dim);
-    const bool masked = !all_kept(p.mask, rows, keys);
+    const bool masked = !n_blocks.is_whole(n_block, p.mask, rows, keys);
     scale_and_mask(acc_s, p.softmax_scale, p.mask, rows.begin, keys.begin, masked || num_keys < kBlockN);
     if (masked) log.compute(Op::mask, head, rows, keys);
     scores_to_probabilities(acc_s, smem_lse);

@@ -57,8 +57,9 @@ __global__ void
 
   for (int n_block = 0; n_block < n_blocks; ++n_block) {
     // 2. A key tile comes once for the whole head; seen from it, the mask has its axes exchanged.
-    const ForgetfulWalk visited(transposed(p.mask), kBlockN, kBlockM, n_block);
-    if (int first = visited.begin(); !visited.finds(first)) continue;
+    TileWalk visited(transposed(p.mask), kBlockN, kBlockM, n_block, smem + kLayout.floats);
+    const int first = visited.first();
+    if (first >= visited.end()) continue;
     const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, n_block);
     const int num_keys = size_of(keys);
     load_tile(smem_k, kPitch, at.k(keys), log);
@@ -66,7 +67,7 @@ __global__ void
     zero_rest<kBlockN, kWidth>(smem_k, num_keys, p.head_dim);
     zero_rest<kBlockN, kWidth>(smem_v, num_keys, p.head_dim);
 
-    for (int m_block = visited.begin(); visited.finds(m_block); ++m_block) {
+    for (int m_block = first; m_block < visited.end(); m_block = visited.next(m_block)) {
       // 3. A query tile comes in with its O, l, m. Times l, O is a sum again.
       const Range rows = rows_of_block(m_block);
       load_tile(smem_q, kPitch, at.q(rows), log);
@@ -89,7 +90,7 @@ __global__ void
       clear(acc_s);
       add_product_transposed(acc_s, smem_q, kPitch, smem_k, kPitch, round_up(p.head_dim, 4));
       log.compute(Op::scores, head, rows, keys, p.head_dim);
-      const bool masked = !all_kept(p.mask, rows, keys);
+      const bool masked = !visited.is_whole(m_block, p.mask, rows, keys);
       scale_and_mask(acc_s, p.softmax_scale, p.mask, rows.begin, keys.begin, masked || num_keys < kBlockN);
       if (masked) log.compute(Op::mask, head, rows, keys);
       __syncthreads();  // O has been read: the weights may take its place

@@ -35,7 +35,7 @@ __global__ void __maxnreg__(bound<Observer>(
   const int head = at.head, m_block = at.inner;
   const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, m_block), dims = at.dims();
   const int num_rows = rows.end - rows.begin;
-  TileWalk n_blocks(p.mask, kBlockM, kBlockN, m_block);
+  TileWalk n_blocks(p.mask, kBlockM, kBlockN, m_block, smem + kLayout.floats);
 
   // 2. Q comes once and stays.
   load_tile(smem_q, kPitch, at.q(rows), log);
@@ -49,7 +49,7 @@ __global__ void __maxnreg__(bound<Observer>(
   for (int r = 0; r < Tile::kRows; ++r) row_max[r] = -INFINITY, row_sum[r] = 0;
   log.compute(Op::clear_state, head, rows, dims);
 
-  for (int n_block = n_blocks.begin(); (n_block = n_blocks.seek(n_block)) < n_blocks.end(); ++n_block) {
+  for (int n_block = n_blocks.first(); n_block < n_blocks.end(); n_block = n_blocks.next(n_block)) {
     const Range keys = rows_of_tile(p.mask.seqlen_k, kBlockN, n_block);
     const int num_keys = keys.end - keys.begin;
 
@@ -61,7 +61,7 @@ __global__ void __maxnreg__(bound<Observer>(
     clear(acc_s);
     add_product_transposed(acc_s, smem_q, kPitch, smem_kv, kPitch, round_up(p.head_dim, 4));
     log.compute(Op::scores, head, rows, keys, p.head_dim);
-    const bool masked = !all_kept(p.mask, rows, keys);
+    const bool masked = !n_blocks.is_whole(n_block, p.mask, rows, keys);
     scale_and_mask(acc_s, p.softmax_scale, p.mask, rows.begin, keys.begin, masked || num_keys < kBlockN);
     if (masked) log.compute(Op::mask, head, rows, keys);
     __syncthreads();  // all have read K: V may take its place

@@ -127,24 +127,27 @@ __device__ __forceinline__ void apply_mask(Accumulator (&acc_s)[kM][kN], const M
     }
 }
 
-/// The same for packed sequences and blocks: each lane works out what one of the warp's rows sees, and shuffles hand the
-/// bits around.
+/// What packed sequences and blocks leave of a key tile, as bits: of this lane's row of the warp's.
 template <int kM, int kN>
-__device__ __forceinline__ void apply_mask(Accumulator (&acc_s)[kM][kN], const SparseMask& mask, int row,
-                                           int first_key) {
+__device__ __forceinline__ std::uint64_t kept_bits_of_lane(const SparseMask& mask, int warp_row, int first_key) {
   static_assert(16 * kM <= kWarpSize && 8 * kN <= 64);
-  const int lane = threadIdx.x % kWarpSize, first_row = row - accumulator_row();  // of the warp
-  const std::uint64_t bits = kept_bits(mask, first_row + lane % (16 * kM), {first_key, first_key + 8 * kN});
+  const int lane = opaque(threadIdx.x) % kWarpSize;
+  return kept_bits(mask, warp_row + lane % (16 * kM), {first_key, first_key + 8 * kN});
+}
+/// apply_mask() with such bits: shuffles hand them around.
+template <int kM, int kN>
+__device__ __forceinline__ void apply_bits(Accumulator (&acc_s)[kM][kN], std::uint64_t bits_of_lane) {
 #pragma unroll
   for (int m = 0; m < kM; ++m)
 #pragma unroll
     for (int half = 0; half < kAccumulatorRows; ++half) {
-      const std::uint64_t of_row = __shfl_sync(~0u, bits, 16 * m + 8 * half + accumulator_row()) >> accumulator_col();
+      const std::uint64_t bits =
+          __shfl_sync(~0u, bits_of_lane, 16 * m + 8 * half + accumulator_row()) >> accumulator_col();
 #pragma unroll
       for (int n = 0; n < kN; ++n)
 #pragma unroll
         for (int x = 0; x < 2; ++x)
-          if ((of_row >> (8 * n + x) & 1) == 0) acc_s[m][n].x[2 * half + x] = -INFINITY;
+          if ((bits >> (8 * n + x) & 1) == 0) acc_s[m][n].x[2 * half + x] = -INFINITY;
     }
 }
 
@@ -168,7 +171,7 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
   const CtaPlace<T> at(p);
   const int m_block = at.inner;
   const Range rows = rows_of_tile(p.mask.seqlen_q, kBlockM, m_block), dims = at.dims();
-  TileWalk n_blocks(p.mask, kBlockM, kBlockN, m_block);
+  TileWalk n_blocks(p.mask, kBlockM, kBlockN, m_block, smem + kLayout.elements);
   const Range unmasked = whole_tiles(p.mask, kBlockM, kBlockN, m_block);  // in a band
   const int warp_row = threadIdx.x / kWarpSize * Tile::kWarpRows;  // of the tile
   const auto thread_row = [] {  // where it is needed: no register holds it through the loop
@@ -219,13 +222,7 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
     log.compute(Op::online_softmax, at.head, rows, keys);
     log.compute(Op::weighted_sum, at.head, rows, dims, size_of(keys));
   };
-  const auto is_masked = [&](int n_block) {
-    if constexpr (Params::kIsSparse)
-      return size_of(keys_of(n_block)) < kBlockN || !all_kept(p.mask, rows, keys_of(n_block));
-    else
-      return n_block < unmasked.begin || n_block >= unmasked.end;
-  };
-  const int first = n_blocks.seek(n_blocks.begin());
+  const int first = n_blocks.first();
   if (first < n_blocks.end()) {
     log.load(at.k(keys_of(first)));
     start_keys(smem_k, at.k(keys_of(first)));
@@ -235,7 +232,14 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
   const auto after = [&](int n_block) { return Params::kIsSparse ? found : n_block + 1; };
 #pragma unroll 1
   for (int n_block = first; n_block < n_blocks.end(); n_block = after(n_block)) {
-    if (Params::kIsSparse) found = n_blocks.seek(n_block + 1);
+    [[maybe_unused]] bool masked = false;
+    [[maybe_unused]] std::uint64_t kept = 0;
+    if constexpr (Params::kIsSparse) {  // before the scores, while registers are free
+      const Range keys = keys_of(n_block);
+      masked = size_of(keys) < kBlockN || !n_blocks.is_whole(n_block, p.mask, rows, keys);
+      if (masked) kept = kept_bits_of_lane<Tile::kM, Tile::kN>(p.mask, rows.begin + warp_row, n_block * kBlockN);
+      found = n_blocks.next(n_block);
+    }
     log_key_tile(n_block, after(n_block));
 
     // 3. S = Q Kᵀ while V is on its way.
@@ -246,8 +250,11 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
     clear(acc_s);
     add_product_transposed<T, kWidth>(acc_s, lane_of_q, lane_of_k);
     if (p.softmax_scale <= 0) apply_sign(acc_s, p.softmax_scale);
-    if (is_masked(n_block))
+    if constexpr (Params::kIsSparse) {
+      if (masked) apply_bits(acc_s, kept);
+    } else if (n_block < unmasked.begin || n_block >= unmasked.end) {
       apply_mask(acc_s, p.mask, rows.begin + thread_row(), n_block * kBlockN);
+    }
 
     // 4. V has arrived and K has been read: the next K sets out.
     wait_for_copies<0>();
@@ -305,7 +312,7 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
   log.compute(Op::normalize, at.head, rows, dims);
   log.compute(Op::log_sum_exp, at.head, rows, {0, 1});
   __syncthreads();
-  store_rounded<kWidth>(smem_q, at.o(rows), log);
+  store_rounded<kWidth>(smem_q, at.o({opaque(rows.begin), rows.end}), log);
   store_tile(smem_lse, 1, at.lse(rows), log);
 #endif
 }

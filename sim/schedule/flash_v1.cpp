@@ -21,7 +21,7 @@ class FlashV1 final : public Schedule {
     m_kernels = {{"flash_v1",
                   1,
                   p.num_heads(),
-                  {kFmaThreads, flash_v1_smem(tile.br, tile.bc, width).bytes(),
+                  {kFmaThreads, flash_v1_smem(tile.br, tile.bc, width).bytes() + tile_walk_bytes(p.is_sparse()),
                    flash_v1_registers(width, p.dtype == DType::bf16, p.is_sparse())},
                   fma_thread_tile(tile.br, tile.bc),
                   kFlashV1Code}};

@@ -19,7 +19,7 @@ class FlashV2 final : public Schedule {
     m_kernels = {{"flash_v2",
                   num_tiles(p.seqlen_q, tile.br),
                   p.num_heads(),
-                  {kFmaThreads, flash_v2_smem(tile.br, tile.bc, width).bytes(),
+                  {kFmaThreads, flash_v2_smem(tile.br, tile.bc, width).bytes() + tile_walk_bytes(p.is_sparse()),
                    flash_v2_registers(width, p.dtype == DType::bf16, p.dtype == DType::fp16, p.is_sparse())},
                   fma_thread_tile(tile.br, tile.bc),
                   kFlashV2Code}};

@@ -21,17 +21,17 @@ class FlashV2Backward final : public Schedule {
                  Tensor::dO, Tensor::dQ, Tensor::dK, Tensor::dV, Tensor::D};
     const int width = fma_width(p.head_dim), tr = num_tiles(p.seqlen_q, tile.br), tc = num_tiles(p.seqlen_k, tile.bc);
     const auto resources = [](std::int64_t smem, int registers) { return CtaResources{kFmaThreads, smem, registers}; };
+    const auto streaming_smem = [&](bool by_key) {
+      return flash_v2_backward_smem(tile.br, tile.bc, width, by_key).bytes() + tile_walk_bytes(p.is_sparse());
+    };
     const ThreadTile products = fma_thread_tile(tile.br, tile.bc);
     m_kernels = {
         {"flash_v2_backward_row_dot", tr, p.num_heads(),
          resources(row_dot_smem(tile.br, width).bytes(), kRowDotRegisters), fma_thread_tile(tile.br, width)},
         {"flash_v2_backward_dk_dv", tc, p.num_kv_heads(),
-         resources(flash_v2_backward_smem(tile.br, tile.bc, width, true).bytes(), kKeyGradientsRegisters),
-         products},
+         resources(streaming_smem(true), kKeyGradientsRegisters), products},
         {"flash_v2_backward_dq", tr, p.num_heads(),
-         resources(flash_v2_backward_smem(tile.br, tile.bc, width, false).bytes(),
-                   query_gradient_registers(width, p.is_sparse())),
-         products},
+         resources(streaming_smem(false), query_gradient_registers(width, p.is_sparse())), products},
     };
   }
 

@@ -18,7 +18,8 @@ class FlashV2Tensor final : public Schedule {
     m_tensors = {Tensor::Q, Tensor::K, Tensor::V, Tensor::O, Tensor::LSE};
     const int width = fma_width(p.head_dim);
     const std::int64_t smem_bytes =
-        std::int64_t{element_bytes(p.dtype)} * flash_v2_tensor_smem(tile.br, tile.bc, width).elements;
+        std::int64_t{element_bytes(p.dtype)} * flash_v2_tensor_smem(tile.br, tile.bc, width).elements +
+        tile_walk_bytes(p.is_sparse());
     m_kernels = {{"flash_v2_tensor",
                   num_tiles(p.seqlen_q, tile.br),
                   p.num_heads(),

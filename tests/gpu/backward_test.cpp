@@ -219,7 +219,8 @@ TEST_CASE("scores far below any finite sentinel have gradients like others") {
 }
 
 TEST_CASE("N10: a hundred runs of the backward pass give the same bits") {
-  for (DType dtype : {DType::fp32, DType::bf16}) {
+  for (const auto& [dtype, is_sparse] :
+       {std::pair{DType::fp32, false}, {DType::bf16, false}, {DType::fp32, true}, {DType::bf16, true}}) {
     AttentionProblem p;
     p.pass = Pass::backward;
     p.heads = 4;
@@ -227,9 +228,15 @@ TEST_CASE("N10: a hundred runs of the backward pass give the same bits") {
     p.seqlen_q = p.seqlen_k = 1024;
     p.causal = true;
     p.dtype = dtype;
+    if (is_sparse) {
+      p.block_mask.mask =
+          std::make_shared<const BlockMask>(make_block_mask(BlockPattern::random, 0.3, 1, 40, p.seqlen_q, p.seqlen_k));
+      p.cu_seqlens_q = p.cu_seqlens_k = {0, 130, 130, 700, 1024};
+    }
     const AttentionInputs inputs = seeded_inputs(p, 11);
-    for (const std::string& rung : backward_rungs(dtype)) {
+    for (const std::string& rung : backward_rungs(p)) {
       CAPTURE(rung);
+      CAPTURE(is_sparse);
       CHECK(different_runs(*make_schedule(rung, p), inputs, 99) == 0);
     }
   }

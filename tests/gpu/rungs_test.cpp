@@ -103,6 +103,28 @@ TEST_CASE("packed sequences and block masks over more key tiles than a warp has 
   }
 }
 
+TEST_CASE("block masks over more tiles than a CTA looks up at once") {
+  const int many = kTilesAhead * 64 + 4000;  // key tiles of 64 at 64 columns, and query tiles of flash_v1 and of dK, dV
+  for (const auto& [seqlen_q, seqlen_k, pass] :
+       {std::tuple{70, many, Pass::forward}, {many, 70, Pass::forward}, {many, 70, Pass::backward}})
+    for (DType dtype : {DType::fp32, DType::bf16}) {
+      AttentionProblem p;
+      p.heads = p.kv_heads = 1;
+      p.seqlen_q = seqlen_q;
+      p.seqlen_k = seqlen_k;
+      p.dtype = dtype;
+      p.pass = pass;
+      const std::uint32_t seed = fresh_seed();
+      INFO("FLASHSCOPE_SEED=", seed, " test_gpu -tc=\"block masks over more tiles*\"");
+      p.block_mask.mask =
+          std::make_shared<const BlockMask>(make_block_mask(BlockPattern::random, 0.02, seed % 100, 100, seqlen_q, seqlen_k));
+      const AttentionInputs inputs = seeded_inputs(p, seed);
+      const Judge judge(p, inputs);
+      for (const std::string& rung : pass == Pass::forward ? rungs(p) : backward_rungs(p))
+        if (rung.rfind("flash", 0) == 0) judge.check(rung);
+    }
+}
+
 TEST_CASE("packed sequences are computed like each sequence by itself, to the bit where tiles fall alike") {
   for (const auto& [dtype, head_dim] : {std::pair{DType::fp32, 64}, {DType::bf16, 64}, {DType::bf16, 128}}) {
     AttentionProblem packed;
