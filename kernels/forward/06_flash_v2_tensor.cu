@@ -209,8 +209,9 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
     commit_copies();
   };
   // Its place in the log is counted from the tile, not carried along in a register.
-  const auto log_at_tile = [&](int n_block) { log.at(~0u, kLogFirst + kLogTile * (n_block - n_blocks.begin()), 0); };
-  // What follows for a key tile, in this order; written down at once, while registers are free.
+  const Range visited = visited_tiles(p.mask, kBlockM, kBlockN, m_block);
+  const auto log_at_tile = [&](int n_block) { log.at(~0u, kLogFirst + kLogTile * (n_block - visited.begin), 0); };
+  // What a key tile takes, in this order; written down at once, while registers are free.
   const auto log_key_tile = [&](int n_block, int next) {
     const Range keys = keys_of(n_block);
     log_at_tile(n_block);
@@ -228,19 +229,20 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
     start_keys(smem_k, at.k(keys_of(first)));
   }
 
-  int found = 0;  // the tile after this one, where it takes looking for: in a band no register holds it
-  const auto after = [&](int n_block) { return Params::kIsSparse ? found : n_block + 1; };
+  int next = first;
 #pragma unroll 1
-  for (int n_block = first; n_block < n_blocks.end(); n_block = after(n_block)) {
+  for (int n_block = first; n_block < n_blocks.end(); n_block = next) {
     [[maybe_unused]] bool masked = false;
     [[maybe_unused]] std::uint64_t kept = 0;
     if constexpr (Params::kIsSparse) {  // before the scores, while registers are free
       const Range keys = keys_of(n_block);
       masked = size_of(keys) < kBlockN || !n_blocks.is_whole(n_block, p.mask, rows, keys);
       if (masked) kept = kept_bits_of_lane<Tile::kM, Tile::kN>(p.mask, rows.begin + warp_row, n_block * kBlockN);
-      found = n_blocks.next(n_block);
+      n_blocks.look_ahead();
+    } else {
+      next = n_block + 1;
+      log_key_tile(n_block, next);
     }
-    log_key_tile(n_block, after(n_block));
 
     // 3. S = Q Kᵀ while V is on its way.
     wait_for_copies<0>();
@@ -259,7 +261,8 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
     // 4. V has arrived and K has been read: the next K sets out.
     wait_for_copies<0>();
     __syncthreads();
-    if (after(n_block) < n_blocks.end()) start_keys(smem_k, at.k(keys_of(after(n_block))));
+    if constexpr (Params::kIsSparse) next = n_blocks.ahead();
+    if (next < n_blocks.end()) start_keys(smem_k, at.k(keys_of(next)));
 
     // 5. Online softmax, as in rung 05.
     const Rows<Tile::kM> rescale = raise_maxima(row_max, acc_s, scale_log2);
@@ -287,10 +290,18 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
       for (int m = 0; m < Tile::kM; ++m) weights[m] = as_a<T>(acc_s[m][n], acc_s[m][n + 1]);
       add_product<T>(acc_o, weights, lane_of_v, 8 * n);
     }
+    if constexpr (Params::kIsSparse) {
+      n_blocks.advance();
+      if (n_blocks.is_at_window_end()) {  // once in hundreds of tiles: that K sets out late
+        next = n_blocks.next_window();
+        if (next < n_blocks.end()) start_keys(smem_k, at.k(keys_of(next)));
+      }
+      log_key_tile(n_block, next);
+    }
   }
 
   // 7. One division, one write. O takes Q's place; each warp writes its own rows there.
-  log_at_tile(n_blocks.end());
+  log_at_tile(visited.end);
   wait_for_copies<0>();  // Q, where no key tile was visited
   __syncthreads();       // all have read Q, and K
   float* const smem_lse = reinterpret_cast<float*>(smem_k);  // [kBlockM]

@@ -48,8 +48,10 @@ FLASHSCOPE_HD SparseMask transposed(const SparseMask& mask) {
 }
 
 /// Tiles that a CTA looks up at once, and the shared memory for what it finds (kernels/common/tile_walk.cuh).
-inline constexpr int kTilesAhead = 1024;
-FLASHSCOPE_HD constexpr int tile_walk_bytes(bool is_sparse) { return is_sparse ? kTilesAhead / 4 + kVectorBytes : 0; }
+inline constexpr int kTilesAhead = 512;
+FLASHSCOPE_HD constexpr int tile_walk_bytes(bool is_sparse) {
+  return is_sparse ? 4 * kTilesAhead + kTilesAhead / 4 + kVectorBytes : 0;  // a list, two bits a tile, two numbers
+}
 
 /// The packed sequence that a row belongs to: the last that begins at or before it (empty ones begin there too, before).
 FLASHSCOPE_HD int sequence_of(const SparseMask& mask, int row) {
