@@ -71,11 +71,11 @@ FLASHSCOPE_HD constexpr int weighted_sum_registers(int width, bool is_bf16) {
 }
 /// `is_sparse`: packed sequences or a block mask, whose instances look tiles up while their sums are in registers.
 FLASHSCOPE_HD constexpr int flash_v1_registers(int width, bool is_bf16, bool is_sparse) {
-  if (is_sparse) return width == 32 && !is_bf16 ? 168 : 232;
+  if (is_sparse && width == 256) return 232;
   return width == 128 || (width == 64 && is_bf16) ? 232 : 168;
 }
 FLASHSCOPE_HD constexpr int flash_v2_registers(int width, bool is_bf16, bool is_fp16, bool is_sparse) {
-  if (is_sparse) return width == 32 && is_fp16 ? 168 : 232;
+  if (is_sparse) return (width == 32 && is_fp16) || (width == 256 && !is_bf16) ? 168 : 232;
   return width == 128 || (width == 32 && is_bf16) ? 232 : 168;
 }
 

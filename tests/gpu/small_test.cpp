@@ -22,7 +22,7 @@ AttentionProblem small_problem(DType dtype, int head_dim, Pass pass) {
   return p;
 }
 
-TEST_CASE("every kernel, small: each dtype and width, dense and sparse, both passes, caches in pages") {
+TEST_CASE("every kernel on small problems: each dtype and width, dense and sparse, both passes, caches in pages") {
   int runs = 0;
   for (DType dtype : {DType::fp32, DType::fp16, DType::bf16})
     for (int head_dim : {32, 64, 120, 128, 256})
@@ -39,9 +39,9 @@ TEST_CASE("every kernel, small: each dtype and width, dense and sparse, both pas
           const Judge judge(p, inputs);
           for (const std::string& rung : pass == Pass::forward ? rungs(p) : backward_rungs(p)) judge.check(rung), ++runs;
           if (pass == Pass::forward && !is_sparse) judge.check("split_kv", 2, 16), ++runs;
-          const auto quantizing = make_schedule("flash_v3_fp8", p);
-          if (pass == Pass::forward && device().why_unsupported(*quantizing).empty()) {
-            const AttentionOutputs outputs = device().run(*quantizing, inputs);
+          if (pass == Pass::backward) continue;
+          if (const auto schedule = make_schedule("flash_v3_fp8", p); device().why_unsupported(*schedule).empty()) {
+            const AttentionOutputs outputs = device().run(*schedule, inputs);
             ++runs;
             CHECK(std::all_of(outputs.o.values.begin(), outputs.o.values.end(), [](double x) { return std::isfinite(x); }));
           }
