@@ -19,7 +19,7 @@ class TileWalk<MaskShape> {
   __device__ int end() const { return m_tiles.end; }
   __device__ int first() const { return m_tiles.begin; }
   __device__ int next(int tile) const { return tile + 1; }
-  /// Whether all pairs of the tile that was found last, rows × keys, are kept: no masking there but of keys past the end.
+  /// Whether all pairs of the tile that was found last, rows × keys, are kept: nothing to mask but keys past the end.
   __device__ bool is_whole(int, const MaskShape& mask, Range rows, Range keys) const {
     return all_kept(mask, rows, keys);
   }
@@ -65,9 +65,9 @@ class TileWalk<SparseMask> {
   /// Whether all pairs of the tile that was found last are kept.
   __device__ bool is_whole(int, const SparseMask&, Range, Range) const { return m_entry % 2 == 0; }
 
-  // next() in steps, for a loop that cannot wait for shared memory: look_ahead() early; from then on ahead() is the tile
-  // after this one as far as the window goes. advance() goes on to it, and where is_at_window_end() next_window() has to
-  // be called for it.
+  // next() in steps, for a loop that cannot wait for shared memory: look_ahead() early; from then on ahead() is the
+  // tile after this one as far as the window goes. advance() goes on to it, and where is_at_window_end(), next_window()
+  // has to be called for it.
   __device__ void look_ahead() { m_ahead = m_smem->list[++m_place]; }
   __device__ int ahead() const { return tile_of(m_ahead); }
   __device__ void advance() { m_entry = m_ahead; }

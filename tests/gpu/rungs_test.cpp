@@ -116,8 +116,8 @@ TEST_CASE("block masks over more tiles than a CTA looks up at once") {
       p.pass = pass;
       const std::uint32_t seed = fresh_seed();
       INFO("FLASHSCOPE_SEED=", seed, " test_gpu -tc=\"block masks over more tiles*\"");
-      p.block_mask.mask =
-          std::make_shared<const BlockMask>(make_block_mask(BlockPattern::random, 0.02, seed % 100, 100, seqlen_q, seqlen_k));
+      p.block_mask.mask = std::make_shared<const BlockMask>(
+          make_block_mask(BlockPattern::random, 0.02, seed % 100, 100, seqlen_q, seqlen_k));
       const AttentionInputs inputs = seeded_inputs(p, seed);
       const Judge judge(p, inputs);
       for (const std::string& rung : pass == Pass::forward ? rungs(p) : backward_rungs(p))

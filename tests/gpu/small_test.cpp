@@ -1,9 +1,8 @@
-// Every kernel that is built, once, on problems small enough for compute-sanitizer (kernels/check_and_record.sh sanitize).
+// Every kernel that is built, on problems small enough for compute-sanitizer (kernels/check_and_record.sh sanitize).
 #include <algorithm>
 #include <cmath>
 
 #include "gpu_support.h"
-#include "tests/support/random_problem.h"
 
 namespace flashscope::kernels {
 namespace {
@@ -37,13 +36,15 @@ TEST_CASE("every kernel on small problems: each dtype and width, dense and spars
           }
           const AttentionInputs inputs = seeded_inputs(p, 7);
           const Judge judge(p, inputs);
-          for (const std::string& rung : pass == Pass::forward ? rungs(p) : backward_rungs(p)) judge.check(rung), ++runs;
+          for (const std::string& rung : pass == Pass::forward ? rungs(p) : backward_rungs(p))
+            judge.check(rung), ++runs;
           if (pass == Pass::forward && !is_sparse) judge.check("split_kv", 2, 16), ++runs;
           if (pass == Pass::backward) continue;
           if (const auto schedule = make_schedule("flash_v3_fp8", p); device().why_unsupported(*schedule).empty()) {
             const AttentionOutputs outputs = device().run(*schedule, inputs);
             ++runs;
-            CHECK(std::all_of(outputs.o.values.begin(), outputs.o.values.end(), [](double x) { return std::isfinite(x); }));
+            CHECK(std::all_of(outputs.o.values.begin(), outputs.o.values.end(),
+                              [](double x) { return std::isfinite(x); }));
           }
         }
   MESSAGE(runs, " runs");
