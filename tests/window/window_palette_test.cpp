@@ -93,6 +93,52 @@ TEST_CASE("the colour-blind palettes keep more distance, for tritanopic eyes as 
           }
 }
 
+namespace {
+
+struct Meaning {
+  int family;  // tensor, reason, side of a plot
+  Color color;
+};
+
+/// What stands in one picture: tensors, what the SMs do, the two algorithms. Without the greys of idle slots and CTA starts.
+std::vector<Meaning> all_meanings(const Palette& p) {
+  std::vector<Meaning> list;
+  for (Color color : tensors(p)) list.push_back({0, color});
+  for (Reason reason : {Reason::hbm, Reason::l2, Reason::smem, Reason::tensor, Reason::fma, Reason::exp, Reason::barrier})
+    list.push_back({1, p.of(reason)});
+  list.push_back({2, p.left});
+  list.push_back({2, p.right});
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("a tensor, a reason and a side of a plot never look alike: they stand in one picture") {
+  for (Theme theme : kThemes) {
+    const std::vector<Meaning> list = all_meanings(palette(theme));
+    for (std::size_t a = 0; a < list.size(); ++a)
+      for (std::size_t b = a + 1; b < list.size(); ++b) {
+        if (list[a].family == list[b].family) continue;
+        CAPTURE(static_cast<int>(theme));
+        CAPTURE(a);
+        CAPTURE(b);
+        const bool side = list[a].family == 2 || list[b].family == 2;
+        CHECK(distance(kNormal, list[a].color, list[b].color) >= (side ? 19 : 18));
+        if (is_safe(theme))
+          for (const Matrix& eye : {kProtan, kDeutan, kTritan})
+            CHECK(distance(eye, list[a].color, list[b].color) >= (side ? 13 : 10));
+      }
+  }
+}
+
+TEST_CASE("waiting at a barrier, starting and being idle are three greys") {
+  for (Theme theme : kThemes) {
+    const Palette& p = palette(theme);
+    CHECK(distance(kNormal, p.of(Reason::barrier), p.of(Reason::launch)) >= 17);
+    CHECK(distance(kNormal, p.of(Reason::launch), p.of(Reason::idle)) >= 10);
+  }
+}
+
 TEST_CASE("every tensor has a colour, and the two sides of a plot differ in greyscale") {
   for (Theme theme : kThemes) {
     const Palette& p = palette(theme);

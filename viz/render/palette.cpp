@@ -56,12 +56,12 @@ const Palette& palette(Theme theme) {
                                 rgb(0x14181E),
                                 rgb(0x1B7F3B),
                                 rgb(0x9A4B00),
-                                rgb(0x5B3A8C),
-                                rgb(0x00838F),
+                                rgb(0x582873),
+                                rgb(0x006976),
                                 {rgb(0x00559F), rgb(0xBE3F16), rgb(0x068D6F), rgb(0xEA8815), rgb(0xDFCE3F),
                                  rgb(0xD163B9), rgb(0x363C43), rgb(0x363C43), rgb(0x363C43)},
                                 {rgb(0xB30D35), rgb(0x776F58), rgb(0x8F74D2), rgb(0xAAE8C1), rgb(0x7FCA59),
-                                 rgb(0x00A5BD), rgb(0x9EA7B0), rgb(0xC3C8CF), rgb(0xE8EBEF)}};
+                                 rgb(0x00A5BD), rgb(0xAEA697), rgb(0xC3C8CF), rgb(0xE8EBEF)}};
   static const Palette dark = {rgb(0x0D1014),
                                rgb(0x171B21),
                                rgb(0x1E232B),
@@ -72,14 +72,14 @@ const Palette& palette(Theme theme) {
                                rgb(0xFFFFFF),
                                rgb(0x5FD38A),
                                rgb(0xFFB454),
-                               rgb(0xA483EE),
-                               rgb(0x4DD0E1),
+                               rgb(0xA47BF5),
+                               rgb(0x99C9CF),
                                {rgb(0x007AD1), rgb(0xF06031), rgb(0x07B992), rgb(0xFFB872), rgb(0xF1F096),
                                 rgb(0xE99CE0), rgb(0xF2F7FC), rgb(0xF2F7FC), rgb(0xF2F7FC)},
                                {rgb(0xDC2D4B), rgb(0x989078), rgb(0xAD93E3), rgb(0xC5F0D0), rgb(0x9AE174),
-                                rgb(0x16CBE2), rgb(0x5C646D), rgb(0x454A4F), rgb(0x2E3133)}};
+                                rgb(0x16CBE2), rgb(0x7C828D), rgb(0x454A4F), rgb(0x2E3133)}};
   // The safe ones keep at least 25 units of CIE Lab between any two tensors and 11 between any two reasons for normal,
-  // protanopic, deuteranopic and tritanopic eyes; found by search.
+  // protanopic, deuteranopic and tritanopic eyes, and 10 between a tensor, a reason and a side of a plot; found by search.
   static const Palette light_safe = {rgb(0xE9ECF0),
                                      rgb(0xF7F8FA),
                                      rgb(0xFFFFFF),
@@ -90,12 +90,12 @@ const Palette& palette(Theme theme) {
                                      rgb(0x14181E),
                                      rgb(0x0B6E99),
                                      rgb(0x8A4B00),
-                                     rgb(0x1F3A93),
-                                     rgb(0xD55E00),
+                                     rgb(0x3552B1),
+                                     rgb(0xDF680F),
                                      {rgb(0x283E73), rgb(0xC30E00), rgb(0x00936C), rgb(0xE0B707), rgb(0xC9E890),
                                       rgb(0xF95CEF), rgb(0x363C43), rgb(0x363C43), rgb(0x363C43)},
-                                     {rgb(0x971348), rgb(0x5E6900), rgb(0xB747D4), rgb(0xC2E4B5), rgb(0x8CBCE8),
-                                      rgb(0x0F9BBF), rgb(0xA2AAB2), rgb(0xC9CCD0), rgb(0xF1F3F6)}};
+                                     {rgb(0x9B2338), rgb(0x596501), rgb(0xB144D9), rgb(0xB5E4B8), rgb(0x3F9EE1),
+                                      rgb(0x4BC0DE), rgb(0x848A91), rgb(0xC6C9CD), rgb(0xF1F3F6)}};
   static const Palette dark_safe = {rgb(0x0D1014),
                                     rgb(0x171B21),
                                     rgb(0x1E232B),
@@ -106,12 +106,12 @@ const Palette& palette(Theme theme) {
                                     rgb(0xFFFFFF),
                                     rgb(0x6EC6E8),
                                     rgb(0xFFB454),
-                                    rgb(0x3F8FD9),
-                                    rgb(0xF5C242),
+                                    rgb(0x059DFF),
+                                    rgb(0xFFE76F),
                                     {rgb(0x1D6EE0), rgb(0xDD6A36), rgb(0x02BC8C), rgb(0xE6C426), rgb(0xE4F48F),
                                      rgb(0xFF89EA), rgb(0xF2F7FC), rgb(0xF2F7FC), rgb(0xF2F7FC)},
-                                    {rgb(0xF5564E), rgb(0x3F78C8), rgb(0xB892FF), rgb(0xCDF99D), rgb(0x9FD3F7),
-                                     rgb(0x2FC7C0), rgb(0x5C636B), rgb(0x3F4449), rgb(0x262829)}};
+                                    {rgb(0xFF675B), rgb(0x6E7CB1), rgb(0x9F79D4), rgb(0xAADD87), rgb(0xBCE2FF),
+                                     rgb(0x00D3CE), rgb(0x666B76), rgb(0x3F4449), rgb(0x262829)}};
   static const Palette completed[] = {complete(light), complete(dark), complete(light_safe), complete(dark_safe)};
   return completed[static_cast<std::size_t>(theme)];
 }
