@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "viz/core/link_use.h"
+#include "viz/core/span_names.h"
 #include "viz/core/text.h"
 #include "viz/panels/panels.h"
 
@@ -120,7 +120,7 @@ void link_row(const Ui& ui, ImDrawList* list, const Window& window, float y, flo
   }
 }
 
-/// Spans wide enough to read say what they do.
+/// Spans wide enough to read say what they do, in the longest words that fit.
 void slot_labels(const Ui& ui, ImDrawList* list, const Window& window, float y, float h, const StageTrace& trace,
                  const SlotTrack& track) {
   if (h < ui.px(13)) return;
@@ -131,9 +131,14 @@ void slot_labels(const Ui& ui, ImDrawList* list, const Window& window, float y, 
     if (static_cast<double>(span.begin) > window.end) break;
     const float from = std::max(window.area.x, window.x_of(static_cast<double>(span.begin)));
     const float to = std::min(window.area.right(), window.x_of(static_cast<double>(span.end)));
-    if (to - from < ui.px(38)) continue;
-    draw_text(ui, list, ui.fonts.small, from + ui.px(3), y + (h - ui.px(16)) / 2, to - from - ui.px(6),
-              ui.colors->ink_on(ui.colors->of(span.reason)), what_happens(trace, span), Align::center);
+    const float room = to - from - ui.px(6);
+    if (room < ui.px(8)) continue;
+    for (const std::string& name : span_names(what_happens(trace, span))) {
+      if (text_width(ui.fonts.small, name) > room) continue;
+      draw_text(ui, list, ui.fonts.small, from + ui.px(3), y + (h - ui.px(16)) / 2, room,
+                ui.colors->ink_on(ui.colors->of(span.reason)), name, Align::center);
+      break;
+    }
   }
 }
 
@@ -145,38 +150,79 @@ double mark_distance(double length, int marks) {
   return distance * 10;
 }
 
-/// At the right, as much as there is room for: what says least goes first. Returns where it begins.
-float legend(const Ui& ui, ImDrawList* list, float left, float right, float y, const Results& results) {
-  std::array<bool, kNumReasons> present = {};
-  for (const auto& stage : results.stage)
-    if (stage)
-      for (const KernelPrediction& kernel : stage->prediction().kernels)
-        for (int r = 0; r < kNumReasons; ++r)
-          present[static_cast<std::size_t>(r)] |= kernel.reasons[static_cast<std::size_t>(r)] > 0;
-  const auto width_of = [&](Reason reason) { return text_width(ui.fonts.small, name_of(reason)) + ui.px(26); };
-  float needed = 0;
-  for (int r = 0; r < kNumReasons; ++r)
-    if (present[static_cast<std::size_t>(r)]) needed += width_of(static_cast<Reason>(r));
-  for (Reason least : {Reason::idle, Reason::launch, Reason::barrier, Reason::l2, Reason::hbm, Reason::smem}) {
-    bool& there = present[static_cast<std::size_t>(least)];
-    if (needed <= right - left || !there) continue;
-    needed -= width_of(least);
-    there = false;
+/// Every reason that either run spends time on, so that no colour is without its name.
+std::vector<Reason> reasons_of(const Results& results) {
+  std::vector<Reason> list;
+  for (int r = 0; r < kNumReasons; ++r) {
+    const auto spent = [r](const auto& stage) {
+      if (!stage) return false;
+      const auto& kernels = stage->prediction().kernels;
+      return std::any_of(kernels.begin(), kernels.end(), [r](const KernelPrediction& kernel) {
+        return kernel.reasons[static_cast<std::size_t>(r)] > 0;
+      });
+    };
+    if (std::any_of(results.stage.begin(), results.stage.end(), spent)) list.push_back(static_cast<Reason>(r));
   }
-  float x = right;
-  for (int r = kNumReasons - 1; r >= 0; --r) {
-    if (!present[static_cast<std::size_t>(r)]) continue;
-    const Reason reason = static_cast<Reason>(r);
-    const std::string name = name_of(reason);
-    const float w = text_width(ui.fonts.small, name);
-    if (x - w - ui.px(14) < left) break;
-    x -= w;
-    draw_text(ui, list, ui.fonts.small, x, y, w + 1, ui.colors->text_dim, name);
-    x -= ui.px(14);
+  return list;
+}
+
+/// The legend in one line or several, none longer than `room`.
+std::vector<std::vector<Reason>> legend_lines(const Ui& ui, const std::vector<Reason>& reasons, float room,
+                                              float* longest) {
+  std::vector<std::vector<Reason>> lines(1);
+  float w = 0;
+  *longest = 0;
+  for (Reason reason : reasons) {
+    const float own = text_width(ui.fonts.small, title_of(reason)) + ui.px(26);
+    if (w + own > room && !lines.back().empty()) {
+      lines.emplace_back();
+      w = 0;
+    }
+    lines.back().push_back(reason);
+    w += own;
+    *longest = std::max(*longest, w);
+  }
+  return lines;
+}
+
+void legend_line(const Ui& ui, ImDrawList* list, float x, float y, const std::vector<Reason>& reasons) {
+  for (Reason reason : reasons) {
     fill(list, {x, y + ui.px(3), ui.px(10), ui.px(10)}, ui.colors->of(reason), ui.px(1));
-    x -= ui.px(12);
+    outline(list, {x, y + ui.px(3), ui.px(10), ui.px(10)}, ui.colors->line, ui.px(1));
+    x += ui.px(14);
+    const std::string name = title_of(reason);
+    const float w = text_width(ui.fonts.small, name);
+    draw_text(ui, list, ui.fonts.small, x, y, w + 1, ui.colors->text_dim, name);
+    x += w + ui.px(12);
   }
-  return x;
+}
+
+/// Beside the clock in one line or two, where there is room from `left` on; else across the panel, below the buttons.
+/// Whole in any case. Returns the height that it adds to the head of the panel; `begin`: where it begins beside the clock.
+float legend(const Ui& ui, ImDrawList* list, const Rect& area, float left, float y, const Results& results,
+             float* begin) {
+  const std::vector<Reason> reasons = reasons_of(results);
+  const float right = area.right() - ui.px(12);
+  float longest = 0;
+  *begin = right;
+  if (reasons.empty()) return 0;
+  auto lines = legend_lines(ui, reasons, right - left, &longest);
+  if (lines.size() == 2) {  // two about equal ones, at the right
+    float half = longest * static_cast<float>(reasons.size() / 2 + 1) / static_cast<float>(reasons.size());
+    for (; half < longest && legend_lines(ui, reasons, half, &half).size() > 2;) half += ui.px(10);
+    lines = legend_lines(ui, reasons, std::min(right - left, half + ui.px(1)), &longest);
+  }
+  if (lines.size() <= 2 && longest <= right - left) {
+    *begin = right - longest;
+    const float line_h = ui.px(15), top = lines.size() == 1 ? y : y - ui.px(9);
+    for (std::size_t n = 0; n < lines.size(); ++n)
+      legend_line(ui, list, *begin, top + static_cast<float>(n) * line_h, lines[n]);
+    return 0;
+  }
+  lines = legend_lines(ui, reasons, area.w - ui.px(24), &longest);
+  for (std::size_t n = 0; n < lines.size(); ++n)
+    legend_line(ui, list, area.x + ui.px(12), y + ui.px(24) + static_cast<float>(n) * ui.px(16), lines[n]);
+  return static_cast<float>(lines.size()) * ui.px(16);
 }
 
 /// The units of an SM that either run spends time on.
@@ -197,12 +243,17 @@ std::vector<Reason> units_of(const Results& results) {
 void span_tip(const StageTrace& trace, const SlotTrack& track, double t) {
   const OpSpan* span = trace.span_at(track, static_cast<Picoseconds>(t));
   if (!span) return;
-  std::string text = what_happens(trace, *span) + "\n" + name_of(span->reason) + ": " +
+  std::string text = what_happens(trace, *span) + "\n" + title_of(span->reason) + ": " +
                      time_text(static_cast<double>(span->end - span->begin) / 1e6) + ", from " +
                      time_text(static_cast<double>(span->begin) / 1e6) + "\nSM " + std::to_string(span->sm) + ", CTA " +
                      grouped(span->cta);
   if (span->op.bytes > 0) text += ", " + size_text(static_cast<double>(span->op.bytes));
   if (span->hbm_bytes > 0) text += ", of it " + size_text(static_cast<double>(span->hbm_bytes)) + " from HBM";
+  const int folded =
+      folded_warpgroups(trace.schedule().kernels()[static_cast<std::size_t>(span->kernel)]);
+  if (folded > 1)
+    text += "\n" + std::to_string(folded) + " warpgroups in one row: what holds the CTA as a whole, where the products of one\n"
+            "run beside the exponentials of another";
   ImGui::SetTooltip("%s", text.c_str());
 }
 
@@ -239,21 +290,21 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
   button("##slower", Icon::slower, Command::slower);
   button("##faster", Icon::faster, Command::faster);
   const ImVec2 at = ImGui::GetCursorScreenPos();
-  char clock[96];
-  std::snprintf(clock, sizeof clock, "%.3f of %.3f µs", static_cast<double>(state.playback.t) / 1e6, duration / 1e6);
+  const std::string clock = clock_text(static_cast<double>(state.playback.t) / 1e6, duration / 1e6);
   float x = at.x + ui.px(10);
   x += draw_text(ui, list, ui.fonts.bold, x, at.y + ui.px(3), ui.px(260), c.text, clock) + ui.px(14);
   std::string pace_text = "1 s shows " + time_text(pace(state.playback, results.duration) / 1e6);
   if (state.timeline.end - state.timeline.begin < 1)
     pace_text += ", zoomed " + three_digits(1 / (state.timeline.end - state.timeline.begin)) + " ×";
-  const float legend_x = legend(ui, list, x, area.right() - ui.px(12), at.y + ui.px(5), results);
+  float legend_x = 0;
+  const float head_h = ui.px(40) + legend(ui, list, area, x, at.y + ui.px(5), results, &legend_x);
   if (x + text_width(ui.fonts.small, pace_text) < legend_x)  // a narrow timeline has no room for both
     draw_text(ui, list, ui.fonts.small, x, at.y + ui.px(5), ui.px(230), c.text_dim, pace_text);
 
   // Algorithm by algorithm over one axis of time: the links' use, then the slots of SM 0.
-  const float label_w = ui.px(104);
-  const Rect rows = {area.x + label_w, area.y + ui.px(40), area.w - label_w - ui.px(14),
-                     area.h - ui.px(40) - ui.px(20)};
+  const auto folds = [](const auto& stage) { return stage && folded_warpgroups(stage->schedule()) > 1; };
+  const float label_w = ui.px(folds(results.stage[0]) || folds(results.stage[1]) ? 136 : 104);
+  const Rect rows = {area.x + label_w, area.y + head_h, area.w - label_w - ui.px(14), area.h - head_h - ui.px(20)};
   if (results.duration <= 0 || rows.empty()) {
     end_panel();
     return pressed;
@@ -268,9 +319,11 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
     const float top = rows.y + static_cast<float>(which) * half;
     const auto& stage = results.stage[which];
     if (!stage) continue;
+    const int folded = folded_warpgroups(stage->schedule());
     if (state.tall_timeline)
       draw_text(ui, list, ui.fonts.bold, area.x + ui.px(10), top - ui.px(2), rows.w, c.text,
-                stage->schedule().algorithm() + ": links of the GPU, units and CTAs of SM 0");
+                stage->schedule().algorithm() + ": links of the GPU, units and CTAs of SM 0" +
+                    (folded > 1 ? ", the " + std::to_string(folded) + " warpgroups of a CTA folded into one row" : ""));
     else
       draw_text(ui, list, ui.fonts.small, area.x + ui.px(10), top - ui.px(1), label_w - ui.px(14), c.text,
                 stage->schedule().algorithm());
@@ -284,7 +337,7 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
       link_row(ui, list, window, strips_y, link_h, share, c.of(unit));
       if (state.tall_timeline && link_h >= ui.px(12))
         draw_text(ui, list, ui.fonts.small, rows.x - ui.px(54), strips_y + (link_h - ui.px(16)) / 2, ui.px(48),
-                  c.text_dim, name_of(unit), Align::right);
+                  c.text_dim, title_of(unit), Align::right);
       strips_y += link_h + 1;
     };
     strip(use.hbm, Reason::hbm);
@@ -312,6 +365,9 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
     if (!slots.empty())
       draw_text(ui, list, ui.fonts.small, area.x + ui.px(10), top + ui.px(14), label_w - ui.px(14), c.text_dim,
                 state.tall_timeline ? "" : half > ui.px(30) ? "HBM, L2, SM 0" : "");
+    if (!slots.empty() && folded > 1 && !state.tall_timeline && half > ui.px(40))
+      draw_text(ui, list, ui.fonts.small, area.x + ui.px(10), top + ui.px(28), label_w - ui.px(14), c.text_dim,
+                std::to_string(folded) + " warpgroups a row");
     if (state.tall_timeline && !slots.empty())
       draw_text(ui, list, ui.fonts.small, rows.x - ui.px(54), slots_top, ui.px(48), c.text_dim, "CTAs", Align::right);
     if (recorded_us[which]) {
