@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "sim/schedule/algorithms.h"
 #include "support.h"
 #include "viz/app/workspace.h"
 #include "viz/render/tile_map.h"
@@ -15,7 +16,7 @@ using namespace flashscope::viz::testing;
 
 namespace {
 
-constexpr int kEnter = 1, kSelectAll = 2;  // places in KeysDown
+constexpr int kEnter = 1, kSelectAll = 2, kEscape = 3;  // places in KeysDown
 
 /// The workspace with ImGui and no graphics behind it.
 struct Desk {
@@ -31,6 +32,7 @@ struct Desk {
     io.IniFilename = nullptr;
     io.KeyMap[ImGuiKey_Enter] = kEnter;
     io.KeyMap[ImGuiKey_A] = kSelectAll;
+    io.KeyMap[ImGuiKey_Escape] = kEscape;
     ui.fonts = load_fonts(1);
     unsigned char* pixels = nullptr;
     int w = 0, h = 0;
@@ -312,4 +314,46 @@ TEST_CASE_FIXTURE(Desk, "a picture of settings that are no longer chosen says so
   frame();
   CHECK(vertices_of("stage 0") > stage);
   CHECK(vertices_of("comparison") > numbers);
+}
+
+TEST_CASE_FIXTURE(Desk, "no line of the controls is cut, whichever they are, and none of the occupancies") {
+  for (Pass pass : {Pass::forward, Pass::backward})
+    for (const Algorithm& left : algorithms(pass))
+      for (const Algorithm& right : algorithms(pass))
+        for (const char* pattern : {"", "local", "random"}) {
+          state.settings.problem.pass = pass;
+          state.settings.algorithms = {left.name, right.name};
+          set_block_mask(state.settings.problem, {pattern, 25, 0, 64});
+          frame();
+          frame();
+          CAPTURE(left.name);
+          CAPTURE(right.name);
+          CAPTURE(pattern);
+          CHECK(ImGui::FindWindowByName("controls")->ScrollMax.y == 0);
+        }
+  state.settings = results.settings;
+  state.inspector = Inspector::occupancy;
+  for (bool projector : {false, true}) {
+    state.looks.projector = projector;
+    frame();
+    frame();
+    CHECK(ImGui::FindWindowByName("occupancy")->ScrollMax.y == 0);
+  }
+}
+
+TEST_CASE_FIXTURE(Desk, "a list shows every algorithm at once, and Esc closes it") {
+  frame();
+  REQUIRE(hover("controls", "##left algorithm"));
+  click();
+  frame();
+  REQUIRE(ImGui::IsPopupOpen("", ImGuiPopupFlags_AnyPopupId | ImGuiPopupFlags_AnyPopupLevel));
+  const ImGuiWindow* list = ImGui::GetCurrentContext()->OpenPopupStack.back().Window;
+  REQUIRE(list);
+  frame();
+  CHECK(list->ScrollMax.y == 0);
+  ImGui::GetIO().KeysDown[kEscape] = true;
+  frame();
+  ImGui::GetIO().KeysDown[kEscape] = false;
+  frame();
+  CHECK_FALSE(ImGui::IsPopupOpen("", ImGuiPopupFlags_AnyPopupId | ImGuiPopupFlags_AnyPopupLevel));
 }

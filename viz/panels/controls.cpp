@@ -110,8 +110,8 @@ void sequences(const Ui& ui, AttentionProblem& p) {
   if (packed != before) pack_sequences(p, packed);
 }
 
-/// A line of the panel: one control or two, below their names. Lines come as a list, so that their number is known before
-/// the first is drawn.
+/// A line of the panel: one control or two, below their names. Lines come as a list, so that their number is known
+/// before the first is drawn.
 using Rows = std::vector<std::function<void()>>;
 
 /// Causal, a window of keys around the diagonal, and blocks: what is kept is kept by all three.
@@ -145,7 +145,9 @@ void add_mask(const Ui& ui, Rows& rows, AttentionProblem& p) {
         [&] {
           number(ui, "window left", p.window_left, {-1, keys}, 16, false, true, p.window_left < 0 ? "all" : "%d");
         },
-        [&] { number(ui, "right", right, {-1, keys}, 16, false, true, right < 0 ? "all" : "%d"); });
+        [&] {
+          number(ui, "right", right, {-1, keys}, 16, false, true, right < 0 ? "all" : "%d");
+        });
     if (!p.causal) p.window_right = right;
   });
   if (blocks.pattern.empty()) return;
@@ -165,9 +167,8 @@ void add_mask(const Ui& ui, Rows& rows, AttentionProblem& p) {
         });
   });
   if (blocks.pattern == "random")
-    rows.push_back([&ui, change] {
-      change([&](BlockMaskChoice& c) { number(ui, "seed", c.seed, kSeedRange, 1, false); });
-    });
+    rows.push_back(
+        [&ui, change] { change([&](BlockMaskChoice& c) { number(ui, "seed", c.seed, kSeedRange, 1, false); }); });
 }
 
 /// True for rungs that are built with a K/V ring.
@@ -223,7 +224,8 @@ void add_own_tiles(const Ui& ui, Rows& rows, Settings& s) {
         ImGui::SetTooltip("Br × Bc that the kernel of %s is built with; both sides run in the tile that is set",
                           s.algorithms[side].c_str());
     };
-    in_two_columns(ui, [&] { take(0); }, [&] { take(1); });
+    in_two_columns(
+        ui, [&] { take(0); }, [&] { take(1); });
   });
 }
 
@@ -235,8 +237,8 @@ std::string too_large_for(const Machine& machine, const Settings& s) {
     try {
       const auto bytes = make_schedule(s.algorithms[side], s.problem, s.tile)->peak_memory_bytes();
       if (static_cast<double>(bytes) > machine.hbm_bytes.value)
-        text += (text.empty() ? "" : "\n") + s.algorithms[side] + " does not fit: " +
-                size_text(static_cast<double>(bytes)) + " of " + size_text(machine.hbm_bytes.value);
+        text += (text.empty() ? "" : "\n") + s.algorithms[side] +
+                " does not fit: " + size_text(static_cast<double>(bytes)) + " of " + size_text(machine.hbm_bytes.value);
     } catch (const Error&) {  // its stage says why there is none
     }
   }
@@ -246,7 +248,8 @@ std::string too_large_for(const Machine& machine, const Settings& s) {
 /// As roomy as the panel's height allows: with many lines they stand closer, so that none is cut.
 void draw_rows(const Ui& ui, const Rect& area, const Rows& rows) {
   const auto n = static_cast<float>(rows.size());
-  const float tight = ui.fonts.small->FontSize + ui.fonts.body->FontSize + ui.px(4);  // with the paddings below at their least
+  const float tight =
+      ui.fonts.small->FontSize + ui.fonts.body->FontSize + ui.px(4);  // with the paddings below at their least
   const float loose = std::clamp(((area.h - ui.px(18)) / n - tight) / ui.px(10), 0.0f, 1.0f);
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {ui.px(6), ui.px(1 + 3 * loose)});
   ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {ui.px(6), ui.px(1 + 2 * loose)});
@@ -280,6 +283,15 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
     number(ui, "seqlen N", seqlen, kSeqlenRange, 64, true);
     if (seqlen != before) p.seqlen_q = p.seqlen_k = seqlen;
   });
+  const auto chosen = std::find_if(machines.begin(), machines.end(), [&](const Machine& m) { return m.name == s.gpu; });
+  if (const std::string told = chosen != machines.end() ? too_large_for(*chosen, s) : ""; !told.empty())
+    rows.push_back([&ui, told] {
+      ImGui::PushFont(ui.fonts.small);
+      ImGui::PushStyleColor(ImGuiCol_Text, ui.colors->warning);
+      ImGui::TextWrapped("%s", told.c_str());
+      ImGui::PopStyleColor();
+      ImGui::PopFont();
+    });
   rows.push_back([&] {
     in_two_columns(
         ui, [&] { number(ui, "head dim d", p.head_dim, kHeadDimRange, 8, false, true); },
@@ -311,10 +323,11 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
     rows.push_back([&] {
       in_two_columns(
           ui, [&] { number(ui, "splits", s.tile.splits, kSplitsRange, 1, true, true); },
-          [&] { number(ui, "query rows", p.seqlen_q, {1, p.seqlen_k}, 1, true, true); });
+          [&] {
+            number(ui, "query rows", p.seqlen_q, {1, p.seqlen_k}, 1, true, true);
+          });
     });
-  if (has_ring(s.algorithms[0], p) || has_ring(s.algorithms[1], p))
-    rows.push_back([&] { number(ui, "stages of the K/V ring", s.tile.stages, kStagesRange, 1, false); });
+  const bool ring = has_ring(s.algorithms[0], p) || has_ring(s.algorithms[1], p);
 
   rows.push_back([&] {
     std::string pass = name_of(p.pass), dtype = name_of(p.dtype);
@@ -341,20 +354,17 @@ void controls_panel(const Ui& ui, const Rect& area, AppState& state, const std::
   for (const Machine& machine : machines) gpus.push_back(machine.name);
   rows.push_back([&] { choice(ui, "GPU", s.gpu, gpus); });
   rows.push_back([&] {
-    std::string start = name_of(s.start);
-    if (choice(ui, "L2 at start", start,
-               std::vector<std::string>{name_of(Start::cold), name_of(Start::warm), name_of(Start::cold_each_kernel)}))
-      s.start = start_from_name(start);
+    const auto l2 = [&] {
+      std::string start = name_of(s.start);
+      const std::vector<std::string> starts = {name_of(Start::cold), name_of(Start::warm),
+                                               name_of(Start::cold_each_kernel)};
+      if (choice(ui, "L2 at start", start, starts, ring)) s.start = start_from_name(start);
+    };
+    if (ring)
+      in_two_columns(ui, l2, [&] { number(ui, "K/V stages", s.tile.stages, kStagesRange, 1, false, true); });
+    else
+      l2();
   });
-  const auto machine = std::find_if(machines.begin(), machines.end(), [&](const Machine& m) { return m.name == s.gpu; });
-  if (const std::string told = machine != machines.end() ? too_large_for(*machine, s) : ""; !told.empty())
-    rows.push_back([&ui, told] {
-      ImGui::PushFont(ui.fonts.small);
-      ImGui::PushStyleColor(ImGuiCol_Text, ui.colors->warning);
-      ImGui::TextWrapped("%s", told.c_str());
-      ImGui::PopStyleColor();
-      ImGui::PopFont();
-    });
   draw_rows(ui, area, rows);
 
   s = clamp(s);
