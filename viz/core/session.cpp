@@ -9,6 +9,7 @@
 #include "sim/count/count.h"
 #include "sim/error.h"
 #include "sim/schedule/algorithms.h"
+#include "viz/core/window_words.h"
 
 namespace flashscope::viz {
 namespace {
@@ -192,7 +193,7 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
   const auto machine =
       std::find_if(m_machines.begin(), m_machines.end(), [&](const Machine& m) { return m.name == settings.gpu; });
   if (machine == m_machines.end()) {
-    results.errors.fill("--gpu: '" + settings.gpu + "' is not one of the machine descriptions");
+    results.errors.fill("GPU: '" + settings.gpu + "' is not one of the machine descriptions");
     publish_or_leave(results);
     return;
   }
@@ -202,8 +203,16 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
       body();
     } catch (const std::exception& e) {
       if (!is_current(generation)) throw Outdated();
-      error = e.what();
+      error = in_window_words(e.what());
     }
+  };
+  // A tile serves both sides, and one that suits one of them may not run on the other.
+  const auto add_way_out = [&](std::size_t which) {
+    std::string& error = results.errors[which];
+    if (error.empty() || error.find("It runs with") != std::string::npos) return;
+    const auto tile = tile_that_runs(settings, which, *machine);
+    if (tile && (tile->br != settings.tile.br || tile->bc != settings.tile.bc))
+      error += ". It runs with Br " + std::to_string(tile->br) + " and Bc " + std::to_string(tile->bc) + ".";
   };
   const auto still_wanted = [&](double) {
     Worker::pause();
@@ -227,6 +236,7 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
         results.stage[which] = trace_stage(settings.algorithms[which], results.stage_problem, settings.tile, *machine,
                                            settings.start, still_wanted);
       });
+    add_way_out(which);
   }
   merge_clocks(results);
 
@@ -248,7 +258,7 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
     return publish(results, generation);
   };
   std::array<std::unique_ptr<Schedule>, 2> schedules;
-  for (std::size_t which = 0; which < 2; ++which)
+  for (std::size_t which = 0; which < 2; ++which) {
     guarded(results.errors[which], [&] {
       Worker::pause();
       schedules[which] = make_schedule(st.algorithms[which], st.problem, st.tile);
@@ -256,6 +266,8 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
           WholeRun{kernels::Measured<KernelCount>::unavailable(reason), schedules[which]->closed_form(),
                    compulsory_bytes(st.problem), kernels::Measured<Prediction>::unavailable(reason)};
     });
+    add_way_out(which);
+  }
   results.asks_first = asks;
   results.progress = asks ? 1 : 0;
   if (asks) return publish_or_leave(results);
