@@ -93,9 +93,9 @@ std::vector<std::size_t> by_error(const Validation& validation, MeasuredQuantity
 Figure validation_figure(const Validation& validation, MeasuredQuantity quantity, const RowGroup& set) {
   const auto& what = entry_of(quantities(), quantity);
   Figure figure;
-  figure.title = std::string(what.title) + ", predicted against measured";
+  figure.title = std::string(what.title) + ", predicted against recorded";
   const Unit unit = quantity == MeasuredQuantity::time ? Unit::time_us : Unit::bytes;
-  figure.x = {std::string("measured ") + what.title, unit, AxisScale::log10, 0, 0};
+  figure.x = {std::string("recorded ") + what.title, unit, AxisScale::log10, 0, 0};
   figure.y = {std::string("predicted ") + what.title, unit, AxisScale::log10, 0, 0};
   Series passes{"three passes", Role::left, Series::Form::predicted_dots, {}};
   Series tiled{"tiled", Role::right, Series::Form::predicted_dots, {}};
@@ -115,13 +115,17 @@ Figure validation_figure(const Validation& validation, MeasuredQuantity quantity
     figure.x.lo = figure.y.lo = lo;
     figure.x.hi = figure.y.hi = hi;
     figure.series.push_back(
-        {"", Role::limit, Series::Form::line, {{lo, lo, ""}, {hi, hi, ""}}});
-    figure.note = "The line: predicted as measured; beside it ± 10 %.";
+        {"predicted = recorded, ± 10 %", Role::limit, Series::Form::line, {{lo, lo, ""}, {hi, hi, ""}}});
     for (double off : {1.1, 1 / 1.1})
       figure.series.push_back({"", Role::note, Series::Form::line, {{lo, lo * off, ""}, {hi, hi * off, ""}}});
   }
   figure.series.push_back(std::move(passes));
   figure.series.push_back(std::move(tiled));
+  if (hi == 0)
+    figure.note = validation.total == 0
+                      ? "Nothing is recorded for this GPU, so nothing is compared. Another one is chosen in Explore."
+                  : validation.rows.empty() ? "Predicting the first rows …"
+                                            : "No row of this set has both values yet.";
   return figure;
 }
 

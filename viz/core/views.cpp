@@ -5,7 +5,7 @@ namespace flashscope::viz {
 const std::vector<Entry<View>>& views() {
   static const std::vector<Entry<View>> list = {
       {View::explore, "explore", "Explore", "every parameter a control, two algorithms on one clock"},
-      {View::validate, "validate", "Validate", "predicted against measured, every row of the recording"},
+      {View::validate, "validate", "Validate", "predicted against recorded, row by row"},
       {View::learn, "learn", "Learn", "lessons, with the stage that they speak of"},
   };
   return list;

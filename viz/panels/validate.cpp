@@ -1,6 +1,9 @@
-// Validate: every row of the recording as a point, the errors in short, and the rows from the largest error down.
+// Validate: what was recorded where, every row of it as a point, the errors in short, and the rows from the largest
+// error down.
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "viz/core/text.h"
 #include "viz/panels/panels.h"
@@ -12,8 +15,14 @@ namespace {
 std::string error_text(const std::optional<double>& error) {
   if (!error) return "–";
   char buffer[32];
+  if (std::fabs(*error) < 0.00005) return "0 %";  // and not -0.00 %
   std::snprintf(buffer, sizeof buffer, std::fabs(*error) < 0.0005 ? "%+.2f %%" : "%+.1f %%", *error * 100);
   return buffer;
+}
+
+std::string capitalized(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  return text;
 }
 
 std::string value_text(MeasuredQuantity quantity, double value) {
@@ -27,9 +36,26 @@ std::string remark_lines(const ValidatedRow& row, const ValidatedValue& value) {
     if (set.key != "all" && set.holds(row)) text += "\nof the " + set.title;
   if (!row.wrong_output.empty()) return text + "\nwrong output: " + row.wrong_output;
   if (!row.refusal.empty()) return text;
-  if (!value.measured.value) return text + "\nmeasured: unavailable (" + value.measured.reason + ")";
+  if (!value.measured.value) return text + "\nrecorded: unavailable (" + value.measured.reason + ")";
   const std::string remark = remark_on(value.standing);
   return remark.empty() ? text : text + "\n" + remark;
+}
+
+/// A description in lines of at most `width`, broken between its parts: "16 heads · 4,096 × 4,096 ·", "d 64 · bf16".
+std::vector<std::string> description_lines(const Ui& ui, const std::string& described, float width) {
+  static const std::string dot = " · ";
+  std::vector<std::string> lines = {""};
+  for (std::size_t at = 0; at < described.size();) {
+    const std::size_t end = std::min(described.find(dot, at), described.size());
+    const std::string part = described.substr(at, end - at) + (end < described.size() ? " ·" : "");
+    const std::string longer = lines.back().empty() ? part : lines.back() + " " + part;
+    if (!lines.back().empty() && text_width(ui.fonts.small, longer) > width)
+      lines.push_back(part);
+    else
+      lines.back() = longer;
+    at = end + (end < described.size() ? dot.size() : 0);
+  }
+  return lines;
 }
 
 /// Rows, median, mean and worst, in the four columns right of a line's name.
@@ -104,7 +130,8 @@ ValidateAnswer validate_panel(const Ui& ui, const Rect& area, AppState& state, c
 
   ImDrawList* list = begin_panel(ui, "validate", {area.x, area.y, left_w, area.h});
   const Rect inner = Rect{area.x, area.y, left_w, area.h}.inset(ui.px(12));
-  float y = choose_set(ui, inner, state.validate_set, validation);
+  draw_text(ui, list, ui.fonts.bold, inner.x, inner.y, inner.w, c.text, capitalized(validation.origin));
+  float y = choose_set(ui, {inner.x, inner.y + ui.px(24), inner.w, inner.h}, state.validate_set, validation);
   const RowGroup& set = row_sets()[static_cast<std::size_t>(state.validate_set)];
   y = summaries(ui, list, {inner.x, y, inner.w, inner.h}, state.validate_quantity, set, validation);
   const float foot = ui.px(26);
@@ -114,13 +141,15 @@ ValidateAnswer validate_panel(const Ui& ui, const Rect& area, AppState& state, c
     ImGui::SetCursorScreenPos({inner.x, inner.bottom() - ui.px(20)});
     ImGui::PushFont(ui.fonts.small);
     const std::string done = grouped(static_cast<std::int64_t>(validation.rows.size())) + " of " +
-                             grouped(static_cast<std::int64_t>(validation.total)) + " rows predicted";
+                             grouped(static_cast<std::int64_t>(validation.total)) + " rows predicted, short runs first";
     ImGui::ProgressBar(static_cast<float>(progress), {inner.w - ui.px(76), ui.px(20)}, done.c_str());
     ImGui::SameLine();
     if (ImGui::Button("Cancel")) answer.request = Request::cancel;
     ImGui::PopFont();
-  } else {
-    draw_text(ui, list, ui.fonts.small, inner.x, inner.bottom() - ui.px(16), inner.w, c.text_dim, validation.origin);
+  } else if (validation.rows.size() < validation.total) {
+    draw_text(ui, list, ui.fonts.small, inner.x, inner.bottom() - ui.px(16), inner.w, c.warning,
+              "Stopped: " + grouped(static_cast<std::int64_t>(validation.rows.size())) + " of " +
+                  grouped(static_cast<std::int64_t>(validation.total)) + " rows predicted, the long runs are missing.");
   }
   end_panel();
 
@@ -131,7 +160,7 @@ ValidateAnswer validate_panel(const Ui& ui, const Rect& area, AppState& state, c
   const float value_w = ui.px(84), error_w = ui.px(74);
   draw_text(ui, list, ui.fonts.bold, x, right.y + ui.px(9), w, c.text,
             std::string(entry.title) + ", largest error first");
-  static const char* heads[] = {"predicted", "measured", "error"};
+  static const char* heads[] = {"predicted", "recorded", "error"};
   for (int n = 0; n < 3; ++n)
     draw_text(ui, list, ui.fonts.small, x + w - error_w - static_cast<float>(2 - n) * value_w,
               right.y + ui.px(10), n == 2 ? error_w : value_w, c.text_dim, heads[n], Align::right);
@@ -139,11 +168,13 @@ ValidateAnswer validate_panel(const Ui& ui, const Rect& area, AppState& state, c
 
   list = begin_scrolling_panel(ui, "validate rows", {right.x, right.y + ui.px(34), right.w, right.h - ui.px(34)});
   y = ImGui::GetCursorScreenPos().y;
-  const float row_h = ui.px(20);
+  const float name_w = ui.px(122), described_w = w - name_w - 2 * value_w - error_w - ui.px(6);
   for (std::size_t place : by_error(validation, quantity)) {
     const ValidatedRow& row = validation.rows[place];
     if (!set.holds(row)) continue;
     const ValidatedValue& value = row.values[static_cast<std::size_t>(quantity)];
+    const std::vector<std::string> lines = description_lines(ui, row.described, described_w);
+    const float row_h = ui.px(4 + 16 * static_cast<float>(lines.size()));
     ImGui::SetCursorScreenPos({x, y});
     if (ImGui::InvisibleButton(("##row" + std::to_string(row.index)).c_str(), {w, row_h})) answer.chosen = row.index;
     const bool hovered = ImGui::IsItemHovered();
@@ -153,10 +184,10 @@ ValidateAnswer validate_panel(const Ui& ui, const Rect& area, AppState& state, c
           "%s: %s\n%s%s", row.algorithm.c_str(), row.described.c_str(),
           row.refusal.empty() ? "click: explore it" : row.refusal.c_str(), remark_lines(row, value).c_str());
     }
-    const float name_w = ui.px(122);
     draw_text(ui, list, ui.fonts.small, x, y + ui.px(2), name_w, c.text, row.algorithm);
-    draw_text(ui, list, ui.fonts.small, x + name_w, y + ui.px(2), w - name_w - 2 * value_w - error_w - ui.px(6),
-              c.text_dim, row.described);
+    for (std::size_t n = 0; n < lines.size(); ++n)
+      draw_text(ui, list, ui.fonts.small, x + name_w, y + ui.px(2 + 16 * static_cast<float>(n)), described_w,
+                c.text_dim, lines[n]);
     const Color ink = value.is_counted() ? c.text : c.text_dim;
     const float right_edge = x + w;
     if (row.refusal.empty()) {

@@ -27,6 +27,11 @@ class FigureDrawing {
       y += px(22);
     }
     y = legend(y);
+    if (is_empty()) {  // axes would claim a range that nobody chose
+      text(m_ui.fonts.body, m_area.x, y + px(6), m_area.w, m_c.text_dim,
+           m_figure.note.empty() ? "Nothing to show yet." : m_figure.note);
+      return {};
+    }
     const float note_h = m_figure.note.empty() ? 0 : px(18);
     const int rows = std::max(2, static_cast<int>((m_area.bottom() - y) / px(44)));
     const std::vector<double> marks = ticks(m_y, rows);
@@ -61,6 +66,11 @@ class FigureDrawing {
   float x_of(double value) const { return m_plot.x + m_plot.w * static_cast<float>(place_on(m_x, value)); }
   float y_of(double value) const { return m_plot.bottom() - m_plot.h * static_cast<float>(place_on(m_y, value)); }
   static bool drawable(const ImVec2& p) { return std::isfinite(p.x) && std::isfinite(p.y) && std::fabs(p.y) < 1e6f; }
+
+  bool is_empty() const {
+    return std::all_of(m_figure.series.begin(), m_figure.series.end(),
+                       [](const Series& series) { return series.points.empty(); });
+  }
 
   /// Limits carry their name at their end.
   static bool is_labelled(const Series& series) {
