@@ -15,7 +15,20 @@ Series roof(const std::string& name, double bytes_per_s, double peak, double fro
           {{from, std::min(peak, bytes_per_s * from), ""}, {peak / bytes_per_s, peak, "ridge"}, {to, peak, ""}}};
 }
 
-std::string flops_text(double flops_per_s) { return three_digits(flops_per_s / 1e12) + " TFLOP/s"; }
+std::string flops_text(double flops_per_s) {
+  return tick_text({"", Unit::flops_per_s, AxisScale::log10, 0, 0}, flops_per_s);
+}
+
+/// Tensor cores take fp16 and bf16 at one rate, and what has no operands for them at all runs on the FMA units.
+struct TensorRate {
+  std::string dtype;
+  double flops_per_clk = 0;
+};
+TensorRate tensor_rate(const Machine& machine, DType dtype) {
+  const double fp8 = machine.tensor_fp8_flops_per_clk.value;
+  if (dtype == DType::fp8 && fp8 > 0) return {"fp8", fp8};
+  return {dtype == DType::bf16 ? "bf16" : "fp16", machine.tensor_fp16_flops_per_clk.value};
+}
 
 }  // namespace
 
@@ -57,14 +70,14 @@ Figure roofline_figure(const Settings& settings, const Machine& machine,
   }
 
   const double clocks = machine.num_sms.value * machine.sm_clock_mhz.value * 1e6;
-  const double fma = machine.fma_flops_per_clk.value * clocks,
-               tensor = machine.tensor_fp16_flops_per_clk.value * clocks;
+  const TensorRate rate = tensor_rate(machine, settings.problem.dtype);
+  const double fma = machine.fma_flops_per_clk.value * clocks, tensor = rate.flops_per_clk * clocks;
   const double hbm = machine.hbm_read_gb_per_s.value * 1e9;
   figure.series.push_back(roof("HBM " + bandwidth_text(hbm / 1e9) + ", FMA units " + flops_text(fma), hbm, fma, least_x,
                                std::max(most_x, 4 * fma / hbm)));
   if (tensor > 0)
-    figure.series.push_back(
-        roof("tensor cores, fp16 " + flops_text(tensor), hbm, tensor, fma / hbm, std::max(most_x, 4 * tensor / hbm)));
+    figure.series.push_back(roof("tensor cores, " + rate.dtype + " " + flops_text(tensor), hbm, tensor, fma / hbm,
+                                 std::max(most_x, 4 * tensor / hbm)));
   for (Series& series : points) figure.series.push_back(std::move(series));
   return figure;
 }

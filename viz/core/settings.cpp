@@ -209,7 +209,7 @@ std::string describe(const AttentionProblem& p) {
   if (p.causal) text += " · causal";
   const auto side = [](int keys) { return keys < 0 ? std::string("all") : grouped(keys); };
   if (p.window_left >= 0 || (p.window_right >= 0 && !p.causal))
-    text += " · window " + side(p.window_left) + ", " + side(p.window_right);
+    text += " · window " + side(p.window_left) + ", " + side(p.causal ? 0 : p.window_right);  // causal: to the diagonal
   if (p.block_mask) text += " · " + p.block_mask.mask->name;
   if (!p.cu_seqlens_q.empty()) text += " · " + grouped(static_cast<std::int64_t>(p.cu_seqlens_q.size()) - 1) + " sequences";
   if (p.pass == Pass::backward) text += " · backward";

@@ -134,6 +134,12 @@ class SweepJob final : public SlicedJob<SweepResult> {
     const ClosedForm form = schedule->closed_form();  // counting gives the same, and takes longer
     point.sm_bytes = form.sm_read_bytes + form.sm_write_bytes;
     point.memory_bytes = schedule->peak_memory_bytes();
+    const auto machine = std::find_if(m_machines.begin(), m_machines.end(),
+                                      [&](const Machine& m) { return m.name == m_result.request.settings.gpu; });
+    if (machine != m_machines.end() && static_cast<double>(*point.memory_bytes) > machine->hbm_bytes.value)
+      point.note += (point.note.empty() ? "" : ", ") +
+                    ("does not fit: " + size_text(static_cast<double>(*point.memory_bytes))) + " of tensors, " +
+                    size_text(machine->hbm_bytes.value) + " of memory";
   }
   void time_point(std::size_t side, SweepPoint& point, const std::function<bool()>& wanted) {
     if (!point.refusal.empty()) return;
@@ -149,7 +155,8 @@ class SweepJob final : public SlicedJob<SweepResult> {
     const std::int64_t tiles =
         std::int64_t{num_tiles(p.seqlen_q, schedule->tile().br)} * num_tiles(p.seqlen_k, schedule->tile().bc);
     if (tiles > kSweepTiles) {
-      point.refusal = "not timed in a sweep: " + grouped(tiles) + " tiles a head";
+      point.refusal = "bytes to HBM and time come of a timed run, and with " + grouped(tiles) +
+                      " tiles a head that takes too long for a sweep";
       return;
     }
     RunOptions options;
@@ -255,14 +262,25 @@ Figure sweep_figure(const SweepResult& result, SweepShow show, const std::vector
   const auto& what = entry_of(sweep_shows(), show);
   figure.title = std::string(what.title) + " against " + over.title;
   figure.x = {std::string(over.title) + ", " + over.what, Unit::count, AxisScale::log2, 0, 0};
+  if (request.over == SweepOver::density) {  // shares of 100: even steps, on which the points lie
+    const BlockMaskChoice mask = block_mask_choice(request.settings.problem);
+    figure.x.label += ", pattern " + (mask.pattern.empty() ? "random" : mask.pattern);
+    figure.x.scale = AxisScale::linear;
+    figure.x.lo = 0;
+    figure.x.hi = 105;
+  }
   figure.y = {what.title, show == SweepShow::time ? Unit::time_us : Unit::bytes, AxisScale::log10, 0, 0};
   bool any_measured = false;
+  std::string too_large;
   for (std::size_t side = 0; side < 2; ++side) {
     const std::string& name = request.settings.algorithms[side];
     const Role role = side == 0 ? Role::left : Role::right;
     Series line{name, role, Series::Form::line, {}}, dots{name, role, Series::Form::predicted_dots, {}};
     Series rings{name + ", measured", role, Series::Form::measured_dots, {}};
     for (const SweepPoint& point : result.sides[side]) {
+      if (too_large.empty() && point.note.find("does not fit") != std::string::npos)
+        too_large = "From " + std::string(over.title) + " = " + grouped(point.value) + " on " + name + " " +
+                    point.note.substr(point.note.find("does not fit")) + ".";
       if (const auto y = shown(point, show)) {
         line.points.push_back({static_cast<double>(point.value), *y, ""});
         dots.points.push_back(
@@ -283,6 +301,7 @@ Figure sweep_figure(const SweepResult& result, SweepShow show, const std::vector
   }
   if (const double now = value_of(request.over, request.settings.problem, request.settings.tile); now > 0)
     figure.guides.push_back({true, now, "now " + grouped(static_cast<std::int64_t>(now))});
+  if (!too_large.empty()) figure.note = too_large + (figure.note.empty() ? "" : " " + figure.note);
   if (!any_measured && show != SweepShow::memory && figure.note.empty())
     figure.note = "The recording has no row on this line.";
   return figure;
