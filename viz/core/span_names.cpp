@@ -42,7 +42,9 @@ std::string clock_text(double t_us, double duration_us) {
   const double unit = duration_us < 999.5 ? 1 : duration_us < 999.5e3 ? 1e3 : 1e6;
   char text[96];
   std::snprintf(text, sizeof text, "%.3f of %.3f %s", t_us / unit, duration_us / unit,
-                unit < 2 ? "µs" : unit < 2e3 ? "ms" : "s");
+                unit < 2     ? "µs"
+                : unit < 2e3 ? "ms"
+                             : "s");
   return text;
 }
 

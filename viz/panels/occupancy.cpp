@@ -12,7 +12,15 @@ std::string amount(const OccupancyLimit& limit, double value) {
   return limit.unit == "B" ? size_text(value) : grouped(static_cast<std::int64_t>(value));
 }
 
-float kernel(const Ui& ui, ImDrawList* list, const Rect& inner, float y, const OccupancyRow& row) {
+/// "52.2 of 228 KiB": shared memory comes in powers of two.
+std::string amounts(const OccupancyLimit& limit) {
+  if (limit.unit == "B")
+    return three_digits(limit.per_cta / 1024) + " of " + three_digits(limit.per_sm / 1024) + " KiB";
+  return amount(limit, limit.per_cta) + " of " + amount(limit, limit.per_sm);
+}
+
+/// `tight`: many kernels in a low panel stand closer.
+float kernel(const Ui& ui, ImDrawList* list, const Rect& inner, float y, const OccupancyRow& row, float tight) {
   const Palette& c = *ui.colors;
   const float x = inner.x, w = inner.w;
   const float name = draw_text(ui, list, ui.fonts.bold, x, y, w, c.text, row.kernel);
@@ -24,31 +32,33 @@ float kernel(const Ui& ui, ImDrawList* list, const Rect& inner, float y, const O
   draw_text(ui, list, ui.fonts.body, x + name + ui.px(10), y, w - name - ui.px(10),
             row.ctas_per_sm == 0 ? c.warning : c.text, answer, Align::right);
   y += ui.px(22);
-  const float label_w = ui.px(104), fits_w = ui.px(120);
+  const float label_w = ui.px(104), fits_w = ui.px(120), amount_w = ui.px(124);
   for (const OccupancyLimit& limit : row.limits) {
     draw_text(ui, list, limit.binds ? ui.fonts.bold : ui.fonts.small, x, y, label_w, limit.binds ? c.text : c.text_dim,
               limit.name);
     // The SM's share that the resident CTAs take, one piece a CTA.
-    const Rect bar = {x + label_w, y + ui.px(1), w - label_w - fits_w, ui.px(15)};
+    const Rect bar = {x + label_w, y + ui.px(1), w - label_w - amount_w - fits_w, ui.px(15)};
     fill(list, bar, mixed(c.grip, c.panel, 0.5), ui.px(2));
     const float piece = bar.w * static_cast<float>(limit.per_sm > 0 ? limit.per_cta / limit.per_sm : 0);
     for (int n = 0; n < row.ctas_per_sm && n < 64; ++n)
       fill(list, {bar.x + static_cast<float>(n) * piece, bar.y, std::max(1.0f, piece - ui.px(1.5f)), bar.h},
            limit.binds ? c.of(Reason::smem) : mixed(c.of(Reason::smem), c.panel, 0.45), ui.px(1));
-    draw_text(ui, list, ui.fonts.small, bar.right() + ui.px(8), y, fits_w - ui.px(8), limit.binds ? c.text : c.text_dim,
-              "would let in " + std::to_string(limit.ctas), Align::right);
+    draw_text(ui, list, ui.fonts.small, bar.right() + ui.px(4), y, amount_w - ui.px(4),
+              limit.binds ? c.text : c.text_dim, amounts(limit), Align::right);
+    draw_text(ui, list, ui.fonts.small, bar.right() + amount_w + ui.px(8), y, fits_w - ui.px(8),
+              limit.binds ? c.text : c.text_dim, "would let in " + std::to_string(limit.ctas), Align::right);
     if (ImGui::IsMouseHoveringRect({x, y}, {inner.right(), y + ui.px(17)}))
       ImGui::SetTooltip("%s: a CTA takes %s of %s", limit.name.c_str(), amount(limit, limit.per_cta).c_str(),
                         amount(limit, limit.per_sm).c_str());
-    y += ui.px(19);
+    y += ui.px(19 - 3 * tight);
   }
   std::string grid = grouped(row.ctas) + " CTAs of " + grouped(row.resources.threads) + " threads, " +
-                     size_text(static_cast<double>(row.resources.smem_bytes)) + " SMEM, " +
+                     three_digits(static_cast<double>(row.resources.smem_bytes) / 1024) + " KiB SMEM, " +
                      std::to_string(row.resources.registers_per_thread) + " registers a thread";
   if (row.waves > 0)
     grid += ": " + grouped_decimal(row.waves, 2) + " waves, the last one fills " + percent_text(row.last_wave);
   draw_text(ui, list, ui.fonts.small, x, y, w, c.text_dim, grid);
-  return y + ui.px(28);
+  return y + ui.px(28 - 10 * tight);
 }
 
 }  // namespace
@@ -60,7 +70,10 @@ void occupancy_panel(const Ui& ui, const Rect& area, const Machine& machine, con
   draw_text(ui, list, ui.fonts.small, inner.x, y, inner.w, ui.colors->text_dim,
             "What the CTAs on one SM of " + machine.title + " take of it; bold: the limit that binds");
   y += ui.px(24);
-  for (const OccupancyRow& row : rows) y = kernel(ui, list, inner, y, row);
+  float needed = 0;  // as loose as can be
+  for (const OccupancyRow& row : rows) needed += ui.px(22 + 28 + 19 * static_cast<float>(row.limits.size()));
+  const float tight = needed > area.bottom() - y ? 1.0f : 0.0f;
+  for (const OccupancyRow& row : rows) y = kernel(ui, list, inner, y, row, tight);
   ImGui::SetCursorScreenPos({inner.x, y});
   ImGui::Dummy({1, 1});
   end_panel();

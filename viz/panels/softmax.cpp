@@ -46,13 +46,19 @@ void buttons(const Ui& ui, SoftmaxChoice& choice) {
 }
 
 /// Bars of the weights exp(s - m) so far, the scores below them as numbers to drag or type.
-void score_cells(const Ui& ui, ImDrawList* list, const Rect& area, SoftmaxChoice& choice, const SoftmaxSteps& steps) {
+void score_cells(const Ui& ui, ImDrawList* list, const Rect& whole, SoftmaxChoice& choice, const SoftmaxSteps& steps) {
   const Palette& c = *ui.colors;
+  const float names_w = ui.px(70);
+  const Rect area = {whole.x + names_w, whole.y, whole.w - names_w, whole.h};
   const int keys = static_cast<int>(choice.scores.size());
   const float w = area.w / static_cast<float>(keys), bars_h = area.h - ui.px(44), base = area.y + bars_h;
   const int done = choice.tiles;
   const double m = done > 0 ? steps.steps[static_cast<std::size_t>(done) - 1].m : -HUGE_VAL;
   ImGui::PushFont(ui.fonts.small);
+  // What the bars, the fields and the line below them are.
+  draw_text(ui, list, ui.fonts.small, whole.x, area.y + ui.px(4), names_w, c.text_dim, "exp(s − m)");
+  draw_text(ui, list, ui.fonts.small, whole.x, base + ui.px(6), names_w, c.text_dim, "score s");
+  draw_text(ui, list, ui.fonts.small, whole.x, base + ui.px(26), names_w, c.text_dim, "value v");
   for (const SoftmaxStep& step : steps.steps) {
     const auto tile = static_cast<int>(&step - steps.steps.data());
     const Rect frame = {area.x + static_cast<float>(step.first) * w + ui.px(2), area.y,
@@ -79,7 +85,7 @@ void score_cells(const Ui& ui, ImDrawList* list, const Rect& area, SoftmaxChoice
         choice.scores[key] = masked ? 0 : -std::numeric_limits<double>::infinity();
       if (ImGui::IsItemHovered())
         ImGui::SetTooltip("score of key %d: drag, or double-click and type; right click masks it", k);
-      draw_text(ui, list, ui.fonts.small, x, base + ui.px(26), w, c.text_dim, "v = " + value_text(steps.values[key]),
+      draw_text(ui, list, ui.fonts.small, x, base + ui.px(26), w, c.text_dim, value_text(steps.values[key]),
                 Align::center);
     }
   }
@@ -98,7 +104,7 @@ void equations(const Ui& ui, ImDrawList* list, const Rect& area, const SoftmaxCh
     y += ui.px(21);
   };
   if (choice.tiles == 0) {
-    line("start", "nothing seen yet", "m = −∞, l = 0, acc = 0");
+    line("start", "nothing seen yet", "m = −∞, ℓ = 0, acc = 0");
     draw_text(ui, list, ui.fonts.small, area.x, y + ui.px(2), area.w, c.text_dim,
               "Step through the tiles: each sees its own keys only, and mends what was summed before.");
     return;
@@ -112,7 +118,7 @@ void equations(const Ui& ui, ImDrawList* list, const Rect& area, const SoftmaxCh
             : grew && std::isfinite(s.m_before) ? "   what was summed was too large"
                                                 : ""));
   const double added_l = s.l - s.rescale * s.l_before, added_acc = s.acc - s.rescale * s.acc_before;
-  line("l", "rescale · l + Σ exp(s − m)",
+  line("ℓ", "rescale · ℓ + Σ exp(s − m)",
        r + " · " + value_text(s.l_before) + " + " + value_text(added_l) + " = " + value_text(s.l));
   line("acc", "rescale · acc + Σ exp(s − m) · v",
        r + " · " + value_text(s.acc_before) + " + " + value_text(added_acc) + " = " + value_text(s.acc));
@@ -120,7 +126,7 @@ void equations(const Ui& ui, ImDrawList* list, const Rect& area, const SoftmaxCh
 
 void table(const Ui& ui, ImDrawList* list, const Rect& area, const SoftmaxChoice& choice, const SoftmaxSteps& steps) {
   const Palette& c = *ui.colors;
-  static const char* heads[] = {"keys", "m", "rescale", "l", "acc"};
+  static const char* heads[] = {"keys", "m", "rescale", "ℓ", "acc"};
   const float w = area.w / 5;
   float y = area.y;
   for (int n = 0; n < 5; ++n)
@@ -212,7 +218,7 @@ void softmax_panel(const Ui& ui, const Rect& area, AppState& state, const Softma
   if (choice.tiles == tiles)
     draw_text(ui, list, ui.fonts.bold, inner.x, inner.bottom() - ui.px(18), left_w,
               std::fabs(steps.o - steps.reference_o) <= 1e-12 * std::max(1.0, std::fabs(steps.o)) ? c.good : c.text,
-              "O = acc / l = " + value_text(steps.o) + ";  plain softmax: " + value_text(steps.reference_o));
+              "O = acc / ℓ = " + value_text(steps.o) + ";  plain softmax: " + value_text(steps.reference_o));
   naive(ui, list, {inner.right() - naive_w, y, naive_w, inner.bottom() - y}, choice, steps);
   choice = clamp(choice);
   end_panel();

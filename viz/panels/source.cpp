@@ -35,8 +35,12 @@ void source_panel(const Ui& ui, const Rect& area, const SourceFile& file, const 
     const std::string& text = file.lines[static_cast<std::size_t>(n)];
     const std::size_t begin = text.find_first_not_of(' ');
     const bool comment = begin != std::string::npos && text.compare(begin, 2, "//") == 0;
-    draw_text(ui, list, ui.fonts.mono, body.x + number_w, y, body.w - number_w,
-              !in_kernel || comment ? c.text_dim : c.text, text);
+    // As it is written, to the edge: an ellipsis would be no part of the program. The rest is under the mouse.
+    list->AddText(ui.fonts.mono, ui.fonts.mono->FontSize, {std::round(body.x + number_w), std::round(y)},
+                  !in_kernel || comment ? c.text_dim : c.text, text.c_str());
+    if (text_width(ui.fonts.mono, text) > body.w - number_w && ImGui::IsWindowHovered() &&
+        ImGui::IsMouseHoveringRect({body.x, y}, {body.right(), y + line_h}))
+      ImGui::SetTooltip("%s", text.c_str());
   }
   list->PopClipRect();
   end_panel();

@@ -198,7 +198,8 @@ void legend_line(const Ui& ui, ImDrawList* list, float x, float y, const std::ve
 }
 
 /// Beside the clock in one line or two, where there is room from `left` on; else across the panel, below the buttons.
-/// Whole in any case. Returns the height that it adds to the head of the panel; `begin`: where it begins beside the clock.
+/// Whole in any case. Returns the height that it adds to the head of the panel; `begin`: where it begins beside the
+/// clock.
 float legend(const Ui& ui, ImDrawList* list, const Rect& area, float left, float y, const Results& results,
              float* begin) {
   const std::vector<Reason> reasons = reasons_of(results);
@@ -249,11 +250,10 @@ void span_tip(const StageTrace& trace, const SlotTrack& track, double t) {
                      grouped(span->cta);
   if (span->op.bytes > 0) text += ", " + size_text(static_cast<double>(span->op.bytes));
   if (span->hbm_bytes > 0) text += ", of it " + size_text(static_cast<double>(span->hbm_bytes)) + " from HBM";
-  const int folded =
-      folded_warpgroups(trace.schedule().kernels()[static_cast<std::size_t>(span->kernel)]);
+  const int folded = folded_warpgroups(trace.schedule().kernels()[static_cast<std::size_t>(span->kernel)]);
   if (folded > 1)
-    text += "\n" + std::to_string(folded) + " warpgroups in one row: what holds the CTA as a whole, where the products of one\n"
-            "run beside the exponentials of another";
+    text += "\n" + std::to_string(folded) + " warpgroups in one row: products whole, of the rest\n" +
+            "what the products of another do not cover";
   ImGui::SetTooltip("%s", text.c_str());
 }
 
