@@ -210,7 +210,8 @@ float legend(const Ui& ui, ImDrawList* list, const Rect& area, float left, float
   auto lines = legend_lines(ui, reasons, right - left, &longest);
   if (lines.size() == 2) {  // two about equal ones, at the right
     float half = longest * static_cast<float>(reasons.size() / 2 + 1) / static_cast<float>(reasons.size());
-    for (; half < longest && legend_lines(ui, reasons, half, &half).size() > 2;) half += ui.px(10);
+    float line_w = 0;  // what the lines then take
+    while (half < longest && legend_lines(ui, reasons, half, &line_w).size() > 2) half += std::max(1.0f, ui.px(10));
     lines = legend_lines(ui, reasons, std::min(right - left, half + ui.px(1)), &longest);
   }
   if (lines.size() <= 2 && longest <= right - left) {
