@@ -150,7 +150,8 @@ double mark_distance(double length, int marks) {
   return distance * 10;
 }
 
-/// Every reason that either run spends time on, so that no colour is without its name.
+/// Every reason that either run spends time on, and the two links, which have rows of their own: no colour is without its
+/// name.
 std::vector<Reason> reasons_of(const Results& results) {
   std::vector<Reason> list;
   for (int r = 0; r < kNumReasons; ++r) {
@@ -161,7 +162,10 @@ std::vector<Reason> reasons_of(const Results& results) {
         return kernel.reasons[static_cast<std::size_t>(r)] > 0;
       });
     };
-    if (std::any_of(results.stage.begin(), results.stage.end(), spent)) list.push_back(static_cast<Reason>(r));
+    const auto reason = static_cast<Reason>(r);
+    if (reason == Reason::hbm || reason == Reason::l2 ||
+        std::any_of(results.stage.begin(), results.stage.end(), spent))
+      list.push_back(reason);
   }
   return list;
 }
