@@ -1,6 +1,7 @@
 // flashscope measure and doctor with a GPU of the test's own: refused counters, failed checks, recordings.
 #include <doctest/doctest.h>
 
+#include "sim/schedule/algorithms.h"
 #include "tests/cli/support.h"
 #include "tests/support/paths.h"
 #include "tests/support/temporary_folder.h"
@@ -77,6 +78,21 @@ TEST_CASE("predicted stands beside measured") {
   CHECK(contains(result.out, "4,000,000 B"));
   CHECK(contains(result.out, "123.5 µs"));
   CHECK(contains(result.out, "SM reads"));
+}
+
+TEST_CASE("the ladder is one table, a line a rung, and says why a rung is missing") {
+  const RunResult result = run_here(small({"--dtype", "bf16", "--ladder"}),
+                                    fake([](FakeDevice& d) { d.unsupported = "flash_v3"; }));
+  CHECK(result.code == 0);
+  for (const Algorithm& algorithm : algorithms()) CHECK(contains(result.out, algorithm.name));
+  CHECK(contains(result.out, "flash_v3: this rung needs another GPU"));
+  CHECK(contains(result.out, "of peak"));
+  CHECK(contains(result.out, "123.5 µs"));
+  CHECK(contains(result.out, "8.00 MB"));  // what that GPU reads and writes
+  // 4 · 64 · 256² FLOPs in 123.5 µs, beside 1,024 and 4,096 FLOPs a clock of 132 SMs at 1,980 MHz.
+  CHECK(contains(result.out, "0.14"));
+  CHECK(run_here(small({"--ladder", "--json"}), kWorking).code == 2);
+  CHECK(contains(run_here(small({"--ladder", "--dtype", "bf16"}), kNoCounters).out, "unavailable"));
 }
 
 TEST_CASE("C01: refused counters leave the time, give no number, and fail only where they were required") {

@@ -9,6 +9,7 @@
 #include "viz/cli/command.h"
 #include "viz/cli/describe.h"
 #include "viz/cli/format.h"
+#include "viz/cli/ladder.h"
 #include "viz/cli/options.h"
 #include "viz/cli/problem_list.h"
 #include "viz/cli/problem_options.h"
@@ -28,7 +29,7 @@ struct Options {
   ProblemOptions shared;
   std::vector<std::string> algorithms;  // empty: all
   std::string problems, record;
-  bool require_counters = false, json = false;
+  bool require_counters = false, json = false, ladder = false;
   kernels::MeasureOptions measure;
 };
 
@@ -190,6 +191,16 @@ Json outcome_json(const Outcome& outcome, const Machine& machine) {
   return object;
 }
 
+std::string ladder_of(const std::vector<Outcome>& outcomes, const Machine& machine) {
+  std::vector<LadderRow> rows;
+  for (const Outcome& outcome : outcomes) {
+    LadderRow row{outcome.schedule.get(), outcome.measured ? &*outcome.measured : nullptr, {}, outcome.refusal};
+    if (outcome.predicted) row.predicted = quantities_of(*outcome.predicted);
+    rows.push_back(std::move(row));
+  }
+  return describe(outcomes.front().schedule->problem()) + "\n" + ladder_text(rows, machine);
+}
+
 /// Measures one task. What the GPU itself cannot do any more (Error(env)) ends the whole run; the rest is this row's.
 Outcome measure_task(const Task& task, kernels::Device& device, const Machine& machine, const Options& options,
                      std::optional<Error>& failure) {
@@ -253,9 +264,10 @@ void measure(const Options& options, Context& context) {
   std::string refused_counters;
   int measured = 0;
   Json rows = Json::array();
+  std::vector<Outcome> ladder;
   for (std::size_t k = 0; k < tasks.size(); ++k) {
     context.note(formatted("[{}/{}] {}\n", k + 1, tasks.size(), tasks[k].options.algorithm));
-    const Outcome outcome = measure_task(tasks[k], *device, machine, options, failure);
+    Outcome outcome = measure_task(tasks[k], *device, machine, options, failure);
     if (outcome.measured) {
       ++measured;
       if (!has_counters(*outcome.measured)) refused_counters = refusal_of_counters(*outcome.measured);
@@ -272,6 +284,8 @@ void measure(const Options& options, Context& context) {
     }
     if (options.json)
       rows.push_back(outcome_json(outcome, machine));
+    else if (options.ladder)
+      ladder.push_back(std::move(outcome));
     else
       context.print(outcome.measured ? rows_text(outcome) : "unavailable: " + outcome.refusal + "\n\n");
   }
@@ -284,6 +298,7 @@ void measure(const Options& options, Context& context) {
     stamp(document);
     context.print(json_text(document, -1));
   }
+  if (!ladder.empty()) context.print(ladder_of(ladder, machine));
   if (failure) throw *failure;
   if (measured == 0 && !tasks.empty())
     throw Error(ErrorKind::unsupported,
@@ -310,9 +325,12 @@ Action declare_measure(CLI::App& app) {
   add_integer(app, "--seed", 0, UINT32_MAX, "of the random inputs (1)",
               [options](std::int64_t value) { options->measure.seed = static_cast<std::uint32_t>(value); });
   add_flag(app, "--json", "all rows as one JSON object, at the end", options->json);
+  add_flag(app, "--ladder", "one table at the end, a line for each rung on the problem", options->ladder);
   return [options](Context& context) {
     if (!options->problems.empty() && !options->algorithms.empty())
       throw Error(ErrorKind::usage, "--algorithm: not with --problems, whose entries name their own");
+    if (options->ladder && (options->json || !options->problems.empty()))
+      throw Error(ErrorKind::usage, "--ladder: one problem as a table, so not with --problems or --json");
     measure(*options, context);
   };
 }
