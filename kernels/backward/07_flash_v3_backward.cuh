@@ -172,6 +172,8 @@ __global__ void __maxnreg__(bound<Observer>(kHopperRowDotRegisters))
 
 // ---- after: dQ = softmax_scale · dQ_sum ---------------------------------------------------------------------------------
 
+inline constexpr int kRoundVector = 4;  // elements
+
 template <class Kernel, class Observer>
 __global__ void __maxnreg__(bound<Observer>(kHopperRoundRegisters))
     flash_v3_backward_round(const __grid_constant__ HopperBackwardParams p, Observer log) {
@@ -182,12 +184,14 @@ __global__ void __maxnreg__(bound<Observer>(kHopperRoundRegisters))
   const GlobalTile<float> dq_sum{Tensor::dQ_sum, p.dq_sum, at.head, p.mask.seqlen_q, p.head_dim, rows, at.dims()};
   log.load(dq_sum);
   const float4* const from = reinterpret_cast<const float4*>(dq_sum.base + dq_sum.first());
-  uint4* const to = reinterpret_cast<uint4*>(static_cast<T*>(p.d_q) + dq_sum.first());
-  for (int n = threadIdx.x; n < size_of(rows) * p.head_dim / 8; n += kHopperRoundThreads) {
-    const float4 a = __ldcg(from + 2 * n), b = __ldcg(from + 2 * n + 1);
+  uint2* const to = reinterpret_cast<uint2*>(static_cast<T*>(p.d_q) + dq_sum.first());
+  // A vector a thread: the lanes of a request then take whole sectors. Two neighbouring ones, in two requests, would have each
+  // sector sent twice.
+#pragma unroll 4
+  for (int n = threadIdx.x; n < size_of(rows) * p.head_dim / kRoundVector; n += kHopperRoundThreads) {
+    const float4 x = __ldcg(from + n);
     const float s = p.softmax_scale;
-    __stcg(to + n, make_uint4(rounded_pair<T>(a.x * s, a.y * s), rounded_pair<T>(a.z * s, a.w * s),
-                              rounded_pair<T>(b.x * s, b.y * s), rounded_pair<T>(b.z * s, b.w * s)));
+    __stcg(to + n, make_uint2(rounded_pair<T>(x.x * s, x.y * s), rounded_pair<T>(x.z * s, x.w * s)));
   }
   log.store(at.d_q(rows));
 #endif

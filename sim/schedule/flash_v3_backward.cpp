@@ -67,10 +67,11 @@ class FlashV3Backward final : public Schedule {
 
   WarpWork warp_work(int kernel, const TileOp& op) const override {
     if (kernel != kRound) return wgmma_backward_work(*this, op);
-    // Two vectors of float32 become one of the dtype.
-    const int vectors = (op.rows * op.cols + 8 * kHopperRoundThreads - 1) / (8 * kHopperRoundThreads);
-    if (op.op == Op::load) return WarpWork().then({.instructions = 8, .clocks = 20, .alu = 4, .waits = 1}, vectors);
-    if (op.op == Op::store) return WarpWork().then({.instructions = 16, .clocks = 30, .fma = 8, .alu = 6}, vectors);
+    // Four vectors of float32 at a time, each to half a vector of the dtype.
+    constexpr int kAtOnce = 4 * kVectorBytes / 4 * kHopperRoundThreads;  // elements
+    const int batches = (op.rows * op.cols + kAtOnce - 1) / kAtOnce;
+    if (op.op == Op::load) return WarpWork().then({.instructions = 14, .clocks = 32, .alu = 8, .waits = 1}, batches);
+    if (op.op == Op::store) return WarpWork().then({.instructions = 32, .clocks = 60, .fma = 16, .alu = 12}, batches);
     return {};
   }
 
@@ -151,13 +152,13 @@ class FlashV3Backward final : public Schedule {
         cta.add(Tensor::dQ_sum, i, j);
       });
     });
-    cta.store(Tensor::dK, 0, j, Access::by_64_bytes);
-    cta.store(Tensor::dV, 0, j, Access::by_64_bytes);
+    cta.store(Tensor::dK, 0, j, Access::eight_rows);
+    cta.store(Tensor::dV, 0, j, Access::eight_rows);
   }
 
   static void round(int i, CtaProgram& cta) {
     cta.load(Tensor::dQ_sum, i, 0);
-    cta.store(Tensor::dQ, i, 0);
+    cta.store(Tensor::dQ, i, 0, Access::copy_by_8_bytes);
   }
 };
 

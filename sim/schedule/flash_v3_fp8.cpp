@@ -179,7 +179,7 @@ class FlashV3Fp8 final : public Schedule {
     cta.normalize(i);
     cta.log_sum_exp(i);
     cta.store(Tensor::LSE, i, 0, Access::by_eight_rows);
-    cta.store(Tensor::O, i, 0, Access::by_64_bytes);
+    cta.store(Tensor::O, i, 0, Access::eight_rows);
   }
 
   QuantizePlan m_plan;

@@ -493,9 +493,10 @@ std::int64_t async_copy_sectors(std::int64_t first_byte, std::int64_t pitch, int
 }
 
 /// Requests of a CTA copy: lane after lane takes the next vector of the tile, row-major; 32 lanes are one request.
-std::int64_t copy_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element) {
+std::int64_t copy_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element,
+                          int widest = kVectorBytes) {
   std::int64_t row_bytes = std::int64_t{cols} * element;
-  const int width = copy_width(first_byte, pitch, row_bytes, element);
+  const int width = std::min(widest, copy_width(first_byte, pitch, row_bytes, element));
   if (row_bytes == pitch) {  // whole rows: one contiguous piece
     row_bytes *= rows;
     pitch = row_bytes;
@@ -525,15 +526,14 @@ std::int64_t copy_sectors(std::int64_t first_byte, std::int64_t pitch, int rows,
   return sectors;
 }
 
-/// Each row in pieces of 64 bytes that are requested by themselves.
-std::int64_t piece_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, std::int64_t row_bytes) {
-  constexpr std::int64_t kPieceBytes = 64;
-  if (first_byte % kSectorBytes == 0 && pitch % kSectorBytes == 0 && row_bytes % kSectorBytes == 0)
-    return rows * (row_bytes / kSectorBytes);
+/// Eight rows after each other are one piece; what it shares with the next is asked for by both.
+std::int64_t eight_rows_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, std::int64_t row_bytes) {
+  if (row_bytes != pitch) throw Error(ErrorKind::internal, "Access::eight_rows: rows that do not follow each other");
+  constexpr int kRows = 8;
+  if (first_byte % kSectorBytes == 0) return sectors_spanned(first_byte, rows * pitch);
   std::int64_t sectors = 0;
-  for (int row = 0; row < rows; ++row)
-    for (std::int64_t at = 0; at < row_bytes; at += kPieceBytes)
-      sectors += sectors_spanned(first_byte + row * pitch + at, std::min(kPieceBytes, row_bytes - at));
+  for (int row = 0; row < rows; row += kRows)
+    sectors += sectors_spanned(first_byte + row * pitch, std::min(kRows, rows - row) * pitch);
   return sectors;
 }
 
@@ -570,7 +570,8 @@ std::int64_t count_sectors(Access access, std::int64_t first_byte, std::int64_t 
     case Access::row_per_warp: return row_per_warp_sectors(first_byte, pitch, rows, cols, element);
     case Access::row_per_lane: return row_per_lane_sectors(first_byte, pitch, rows, cols, element);
     case Access::by_eight_rows: return row_per_lane_sectors(first_byte, pitch, rows, cols, element, 8);
-    case Access::by_64_bytes: return piece_sectors(first_byte, pitch, rows, std::int64_t{cols} * element);
+    case Access::eight_rows: return eight_rows_sectors(first_byte, pitch, rows, std::int64_t{cols} * element);
+    case Access::copy_by_8_bytes: return copy_sectors(first_byte, pitch, rows, cols, element, kVectorBytes / 2);
     case Access::box: break;  // box_sectors(): what lies beside the tensor counts too
     case Access::broadcast: return std::int64_t{rows} * cols;
   }

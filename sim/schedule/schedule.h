@@ -98,7 +98,8 @@ enum class Access {
   row_per_lane,  // one element a lane, lanes on consecutive rows: a naive column walk
   by_eight_rows,  // the same, one lane in four: what a warp's accumulator has of eight rows
   box,            // TMA: the rows of boxes as large as the tile, also where they reach beyond the tensor
-  by_64_bytes,    // pieces of 64 bytes of a row: what four lanes with 16 bytes each write
+  eight_rows,     // eight whole rows at once, each sector in one request: what a warp's accumulator has of an output
+  copy_by_8_bytes,  // as copy, by vectors of half the size
   broadcast,     // all lanes of a warp read the same element
 };
 
