@@ -77,7 +77,8 @@ const CoreTimes::Mix& CoreTimes::mix_of(std::vector<int> kinds) {
     const Picoseconds wait = m_kinds[k].op == Op::load && !m_kinds[k].starts ? m_work[k].round_trips * m_global_latency
                              : m_kinds[k].op == Op::barrier ? m_barrier
                                                             : 0;
-    if (wait > 0) sequence.then({.clocks = static_cast<int>(wait / m_clock.cost(1))});
+    const bool meets = m_kinds[k].op == Op::barrier;
+    if (wait > 0 || meets) sequence.then({.clocks = static_cast<int>(wait / m_clock.cost(1)), .meets = meets});
     mix->times.push_back(m_times[k]);
   }
   if (m_warpgroups_drift) let_drift(sequence, *mix);

@@ -35,6 +35,16 @@ std::vector<Stretch> unrolled(const WarpWork& work) {
 constexpr int kWavefrontBytes = 128;            // of one pass over the 32 banks
 constexpr Clocks kMmaFlops = 2 * 16 * 8 * 16;  // of one product (Stretch::mma)
 
+/// A product of mma.sync holds the issue of its scheduler, for warps that have nothing to do with it too: with n other
+/// instructions beside each of them a scheduler takes 5.6 + n clocks, from 6 alone; with an exponential 9.3, that is as
+/// many as with three to four others (flashscope_mma_probe, H200).
+constexpr Clocks kHeldByFive = 28;   // clocks, of five products
+constexpr Clocks kHeldByThree = 11;  // of three exponentials, in work that has products
+
+/// A stretch that waits for units or products is issued in pieces of so many clocks: the scheduler turns from warp to warp
+/// much more often than stretches end.
+constexpr Clocks kPiece = 24;
+
 int clocks_per_instruction(int schedulers, double lanes_per_clock) {
   return std::max(1, static_cast<int>(std::lround(kWarpSize * schedulers / lanes_per_clock)));
 }
@@ -42,7 +52,16 @@ int clocks_per_instruction(int schedulers, double lanes_per_clock) {
 struct Warp {
   std::size_t next = 0;             // stretch
   std::array<Clocks, 2> need = {};  // when the results are there that its next stretch waits for, and the one after
-  Clocks deferred = 0;              // of the tensor cores, behind its next products
+  int piece = 0;                    // of its next stretch
+  const Stretch* deferred = nullptr;  // a product behind its next one
+  const Stretch* follower = nullptr;  // a product that was issued with its last one
+  Clocks left_until = 0;              // when that, or what was deferred, is done
+};
+
+/// Warps of a CTA that wait for the others.
+struct Meeting {
+  Clocks at = 0;
+  std::vector<int> warps;
 };
 
 /// Ready warps, the earliest first; ties in the warps' order.
@@ -65,9 +84,12 @@ SmModel::SmModel(const Machine& m)
       m_tensor_flops_per_clock(std::max<std::int64_t>(1, std::llround(m.tensor_fp16_flops_per_clk.value))),
       m_latency(std::llround(m.on_chip_latency_clk.value)) {}
 
-Clocks SmModel::service(const Stretch& s) const {
-  return std::max({Clocks{s.instructions}, Clocks{s.fma} * m_fma_clocks, Clocks{s.alu} * m_alu_clocks,
-                   Clocks{s.mufu} * m_mufu_clocks, Clocks{s.bank_reads} / m_bank_reads_per_clock, mma_clocks(s)});
+/// Of the scheduler's slots: what no other warp can use, whatever else it needs.
+Clocks SmModel::issue_clocks(const Stretch& s, bool beside_products) const {
+  const Clocks products = std::min(Clocks{s.mma} * kHeldByFive / 5, mma_clocks(s));
+  const Clocks exponentials = beside_products ? s.mufu * kHeldByThree / 3 : s.mufu;
+  return std::max({s.instructions - s.mma - s.mufu + products + exponentials, Clocks{s.fma} * m_fma_clocks,
+                   Clocks{s.bank_reads} / m_bank_reads_per_clock});
 }
 
 /// A scheduler has its share of the SM's tensor cores.
@@ -91,7 +113,7 @@ SmModel::Unit SmModel::busiest(const WarpWork& work) const {
                                             Clocks{s.alu} * m_alu_clocks, Clocks{s.bank_reads}});
       special += phase.times * Clocks{s.mufu} * m_mufu_clocks;
       tensor += phase.times * (mma_clocks(s) + wgmma_clocks(s));
-      shared += phase.times * wavefront_clocks(s, m_schedulers);
+      if (s.wgmma == 0) shared += phase.times * wavefront_clocks(s, m_schedulers);
     }
   return tensor > std::max({arithmetic, shared, special}) ? Unit::tensor
          : special > std::max(arithmetic, shared) ? Unit::special_function
@@ -99,49 +121,103 @@ SmModel::Unit SmModel::busiest(const WarpWork& work) const {
                                                 : Unit::arithmetic;
 }
 
+/// Pieces that a stretch is issued in.
+int SmModel::pieces_of(const Stretch& s, bool beside_products) const {
+  const Clocks issue = issue_clocks(s, beside_products), units = std::max(s.alu * m_alu_clocks, s.mufu * m_mufu_clocks);
+  return s.mma == 0 && units <= issue ? 1 : static_cast<int>(std::max<Clocks>(1, issue / kPiece));
+}
+
 Clocks SmModel::clocks(const WarpWork& work, int warps_per_cta, int ctas) const {
   // The schedulers are alike, so one stands for all: it sees its own warps, and a shared-memory pipe that serves as
   // many wavefronts for each of the others between two of its own.
-  const int warps = (warps_per_cta + m_schedulers - 1) / m_schedulers * ctas;
+  const int warps_each = (warps_per_cta + m_schedulers - 1) / m_schedulers, warps = warps_each * ctas;
   const int sharers = std::min(m_schedulers, warps_per_cta);
   const std::vector<Stretch> stretches = unrolled(work);
+  const bool multiplies = std::any_of(stretches.begin(), stretches.end(), [](const Stretch& s) { return s.mma > 0; });
   std::vector<Warp> all(static_cast<std::size_t>(warps));
+  std::vector<Meeting> meetings(static_cast<std::size_t>(ctas));
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> queue;
   for (int w = 0; w < warps; ++w) queue.push({0, w});
-  Clocks scheduler_free = 0, pipe_free = 0, tensor_free = 0, last = 0;
+  Clocks issue_free = 0, alu_free = 0, mufu_free = 0, mma_free = 0, pipe_free = 0, tensor_free = 0, last = 0;
+  // Operands stream in from shared memory while the tensor cores multiply.
+  const auto multiply = [&](const Stretch& s, Clocks from) {
+    pipe_free = std::max(pipe_free, from) + wavefront_clocks(s, sharers);
+    tensor_free = std::max(std::max(tensor_free, from) + wgmma_clocks(s), pipe_free);
+    return tensor_free;
+  };
   while (!queue.empty()) {
     const Ready ready = queue.top();
     queue.pop();
     Warp& warp = all[static_cast<std::size_t>(ready.warp)];
     if (warp.next == stretches.size()) {
-      if (warp.deferred > 0) tensor_free = std::max(tensor_free, ready.at) + warp.deferred;
+      if (warp.deferred) multiply(*std::exchange(warp.deferred, nullptr), ready.at);
       last = std::max(last, ready.at);
       continue;
     }
-    const Stretch& s = stretches[warp.next++];
-    const Clocks start = std::max(ready.at, scheduler_free), busy = service(s);
-    scheduler_free = start + busy;
-    Clocks done = start + std::max(busy, Clocks{s.clocks});
-    if (s.waits > 0) done += (s.waits - (s.wavefronts > 0 ? 1 : 0)) * m_latency;
-    if (s.wavefronts > 0) {
+    const Stretch& s = stretches[warp.next];
+    if (s.meets) {
+      ++warp.next;
+      Meeting& meeting = meetings[static_cast<std::size_t>(ready.warp / warps_each)];
+      meeting.at = std::max(meeting.at, ready.at + s.clocks);
+      meeting.warps.push_back(ready.warp);
+      if (static_cast<int>(meeting.warps.size()) == warps_each) {
+        for (int w : meeting.warps) queue.push({meeting.at, w});
+        meeting = {};
+      }
+      continue;
+    }
+    const int pieces = pieces_of(s, multiplies), piece = warp.piece;
+    const auto part = [&](Clocks n) { return n * (piece + 1) / pieces - n * piece / pieces; };
+    const Clocks start = std::max(ready.at, issue_free), issue = part(issue_clocks(s, multiplies));
+    issue_free = start + issue;
+    Clocks done = start + std::max(issue, part(s.clocks));
+    const auto use = [&](Clocks& free, Clocks clocks) {
+      if (clocks == 0) return;
+      free = std::max(free, start) + clocks;
+      done = std::max(done, free);
+    };
+    use(alu_free, part(Clocks{s.alu} * m_alu_clocks));
+    use(mufu_free, part(Clocks{s.mufu} * m_mufu_clocks));
+    use(mma_free, part(mma_clocks(s)));
+    if (piece == 0 && s.wgmma == 0 && s.wavefronts > 0) {
       pipe_free = std::max(pipe_free, start) + wavefront_clocks(s, sharers);
       if (s.prefetches || s.waits > 0) {
         Clocks& need = warp.need[s.prefetches ? 1 : 0];
         need = std::max(need, pipe_free + m_latency);
       }
     }
-    if (s.defers) {
-      warp.deferred += wgmma_clocks(s);
-    } else if (s.wgmma > 0) {  // the tensor cores take products in the order of their issue
-      tensor_free = std::max(tensor_free, start) + wgmma_clocks(s);
-      done = std::max(done, tensor_free);
-      tensor_free += std::exchange(warp.deferred, 0);
+    if (piece + 1 < pieces) {
+      ++warp.piece;
+      queue.push({done, ready.warp});
+      continue;
+    }
+    warp.piece = 0;
+    ++warp.next;
+    if (s.waits > 0) done += (s.waits - (s.wavefronts > 0 ? 1 : 0)) * m_latency;
+    if (s.wgmma > 0) {
+      if (s.product == Product::after_next) {
+        done = std::max(done, warp.left_until);
+        warp.deferred = &s;
+      } else if (s.product == Product::with_last && warp.follower == &s) {
+        done = std::max(done, warp.left_until);
+      } else {
+        const Clocks end = multiply(s, start);
+        if (s.product != Product::left) done = std::max(done, end);
+        if (warp.deferred) warp.left_until = multiply(*std::exchange(warp.deferred, nullptr), start);
+        warp.follower = nullptr;
+        for (std::size_t n = warp.next; n < stretches.size() && !warp.follower; ++n) {
+          if (stretches[n].wgmma == 0) continue;
+          if (stretches[n].product != Product::with_last) break;
+          warp.follower = &stretches[n];
+          warp.left_until = multiply(stretches[n], start);
+        }
+      }
     }
     const Clocks next = std::max(done, warp.need[0]);
     warp.need = {warp.need[1], 0};
     queue.push({next, ready.warp});
   }
-  return std::max({last, scheduler_free, pipe_free, tensor_free});
+  return std::max({last, issue_free, alu_free, mufu_free, mma_free, pipe_free, tensor_free});
 }
 
 }  // namespace flashscope

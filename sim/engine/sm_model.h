@@ -1,9 +1,10 @@
 // How long the warps of an SM take for their work (sim/schedule/warp_work.h), alone and beside others.
 //
 // A small simulation of one warp scheduler and its share of the shared-memory pipe. Warps issue stretches in the order
-// in which they become ready; a stretch holds the scheduler for as long as its busiest unit needs (issue slots, FMA,
-// integer, special function, register banks) and the warp for as long as its dependent instructions need; results from
-// shared memory come after all earlier wavefronts and the latency. What one warp waits, others fill.
+// in which they become ready; a stretch holds the scheduler for as long as its instructions need to be issued (slots, FMA,
+// register banks, products of mma.sync), and the warp also for as long as the other units that it uses (integer, special
+// function, tensor cores) and its dependent instructions need; results from shared memory come after all earlier
+// wavefronts and the latency. What one warp waits, others fill.
 #pragma once
 #include <cstdint>
 
@@ -27,13 +28,14 @@ class SmModel {
   Unit busiest(const WarpWork& work) const;
 
  private:
-  Clocks service(const Stretch& stretch) const;  // of the scheduler's busiest unit
+  Clocks issue_clocks(const Stretch& stretch, bool beside_products) const;
+  int pieces_of(const Stretch& stretch, bool beside_products) const;
   Clocks wavefront_clocks(const Stretch& stretch, int sharers) const;
   Clocks mma_clocks(const Stretch& stretch) const;
   Clocks wgmma_clocks(const Stretch& stretch) const;
 
   int m_schedulers;
-  int m_fma_clocks, m_alu_clocks, m_mufu_clocks;  // of a scheduler's units, per warp instruction
+  Clocks m_fma_clocks, m_alu_clocks, m_mufu_clocks;  // of a scheduler's units, per warp instruction
   int m_bank_reads_per_clock;
   int m_smem_bytes_per_clock;
   std::int64_t m_mma_flops_per_clock, m_tensor_flops_per_clock;  // of the SM: by mma.sync, by wgmma

@@ -14,6 +14,7 @@ int ceil_div(int a, int b) { return (a + b - 1) / b; }
 /// Straight-line arithmetic, as in fma_work.cpp.
 int straight(int instructions) { return instructions * 7 / 5; }
 
+constexpr int kWavefrontBytes = 128;
 constexpr int kLdmatrixWavefronts = 4;  // four matrices of 8 × 8 two-byte elements: 512 B
 constexpr int kPairs = 2;               // neighbouring elements that one thread holds of a row of 8 columns
 
@@ -51,11 +52,16 @@ WarpWork mma_work(const MmaTile& tile, int depth, AFrom a, int element_bytes) {
       .then(product_step(tile, a_loads, converts, element_bytes), ceil_div(depth, 16));
 }
 
-WarpWork start_copy_work(const CopyShape& copy) {
+WarpWork start_copy_work(const CopyShape& copy, int width) {
   const int vectors = ceil_div(copy.rows * copy.cols, std::max(1, copy.vector) * std::max(1, copy.threads));
   WarpWork work;
+  if (copy.cols == width && copy.vector > 1) {  // a thread's vectors lie a fixed distance apart, known to the compiler
+    work.then({.instructions = 10, .clocks = 24, .alu = 6});
+    return work.then({.instructions = 3, .clocks = 6, .alu = 2, .wavefronts = 4}, vectors);
+  }
   work.then({.instructions = 54, .clocks = 150, .alu = 30, .mufu = 3, .waits = 3});  // two divisions, as in fma_work.cpp
-  return work.then({.instructions = 14, .clocks = 32, .fma = 3, .alu = 9, .wavefronts = 4}, vectors);
+  // As flash_v2_tensor is compiled; what the loop needs of the tile comes from shared memory each time.
+  return work.then({.instructions = 26, .clocks = 60, .fma = 8, .alu = 13, .wavefronts = 7, .waits = 1}, vectors);
 }
 
 WarpWork round_work(const MmaTile& tile) {
@@ -71,7 +77,7 @@ MmaTile mma_output_tile(const TileShape& tile, int width) {
 }
 
 WarpWork mma_load_work(const TileOp& op, const CopyShape& copy, int tile_rows, int width) {
-  WarpWork work = op.starts ? start_copy_work(copy) : copy_in_work(copy);
+  WarpWork work = op.starts ? start_copy_work(copy, width) : copy_in_work(copy);
   return copy.rows == tile_rows ? work : work.then(zeroing_work(tile_rows * width, copy.threads));
 }
 
@@ -88,10 +94,10 @@ WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopySha
   const int keys = kPairs * scores.cols8, cols = kPairs * output.cols8;
   switch (op.op) {
     case Op::load: {
-      WarpWork work = op.starts ? start_copy_work(copy) : copy_in_work(copy);
       const Layout layout = layout_of(op.tensor);
-      return work.then(zero_rest_work(copy, layout == Layout::by_key ? tile.bc : tile.br,
-                                      layout == Layout::scores ? tile.bc : width));
+      const int tile_cols = layout == Layout::scores ? tile.bc : width;
+      WarpWork work = op.starts ? start_copy_work(copy, tile_cols) : copy_in_work(copy);
+      return work.then(zero_rest_work(copy, layout == Layout::by_key ? tile.bc : tile.br, tile_cols));
     }
     case Op::store: {
       if (layout_of(op.tensor) == Layout::statistic) return copy_out_work(copy);
@@ -133,14 +139,21 @@ WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopySha
 
 namespace {
 
-/// A product of a warpgroup, 16 deep a step: the warps issue and, unless it is deferred, wait. A fence before, a commit
-/// and a wait after.
-WarpWork wgmma_product(int cols, int depth, bool defers, int element_bytes) {
+/// A product of a warpgroup, 16 deep a step: the warps issue and, unless it is left, wait. A fence before, a commit and a
+/// wait after. The tensor cores read B from shared memory, once for all four warps, and A too unless warps hold it.
+WarpWork wgmma_product(int cols, int depth, AFrom a, Product product, int element_bytes) {
   const int steps = ceil_div(depth, 16), n = 8 + 3 * steps;
+  const int rows = cols + (a == AFrom::shared_memory ? kWarpgroupRows : 0);
   return WarpWork().then({.instructions = n,
                           .clocks = straight(n),
                           .wgmma = ceil_div(steps * ceil_div(cols, 8) * element_bytes, 2),
-                          .defers = defers});
+                          .product = product,
+                          .wavefronts = ceil_div(rows * 16 * steps * element_bytes, 4 * kWavefrontBytes)});
+}
+
+/// TMA writes a tile, or reads it, beside all warps: each is given its share of the wavefronts.
+WarpWork box_work(const TileOp& op, int consumers) {
+  return WarpWork().then({.wavefronts = ceil_div(static_cast<int>(op.bytes), kWavefrontBytes * 4 * consumers)});
 }
 
 }  // namespace
@@ -155,9 +168,9 @@ WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op, int element
   constexpr int kRows = 2;                                    // of a thread
   const int keys = kPairs * ceil_div(tile.bc, 8), cols = kPairs * width / 8;
   switch (op.op) {
-    case Op::scores: return wgmma_product(tile.bc, width, false, element);
+    case Op::scores: return wgmma_product(tile.bc, width, AFrom::shared_memory, Product::waited, element);
     // Issued behind the scores of the next key tile, whose softmax does not wait for it.
-    case Op::weighted_sum: return wgmma_product(width, tile.bc, true, element);
+    case Op::weighted_sum: return wgmma_product(width, tile.bc, AFrom::registers, Product::after_next, element);
     case Op::mask: {
       const int n = 12 * kRows + 3 * kRows * keys;
       return WarpWork().then({.instructions = n, .clocks = straight(n), .alu = n});
@@ -168,11 +181,13 @@ WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op, int element
       work.then({.instructions = all, .clocks = straight(all), .alu = all});  // row maxima
       work.then({.instructions = 2 * kRows, .clocks = straight(2 * kRows), .alu = kRows, .wavefronts = kRows, .waits = 1},
                 2);  // over four lanes
-      // Multiply-add, exponential, sum; rounded in pairs; acc rescaled, or a vote on it.
+      // Multiply-add, exponential, sum; rounded in pairs; acc rescaled, or a vote on it. As flash_v3 is compiled a sum takes
+      // three clocks and a rounding five; in flash_v3_fp8 a sum six, because fewer of them are under way, and a rounding two.
       const int rescaled = rescales == Rescales::always ? kRows * cols : 3;
       const int n = 3 * all + all / 2 + rescaled + 10 * kRows;
+      const int spaced = element == 1 ? 5 * all + all / 2 : 2 * all + 4 * all / 2;
       return work.then({.instructions = n,
-                        .clocks = straight(n),
+                        .clocks = n + spaced + 10 * kRows,
                         .fma = 2 * all + (rescales == Rescales::always ? rescaled : 0) + 4 * kRows,
                         .alu = all / 2 + 4 * kRows,
                         .mufu = all + kRows,
@@ -190,6 +205,7 @@ WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op, int element
           {.instructions = n, .clocks = straight(n), .alu = 4 * pairs, .wavefronts = pairs + 4 * stores, .waits = 1});
     }
     case Op::load:  // a warp of its own asks, and nobody copies
+      return box_work(op, std::max(1, ceil_div(tile.br, kWarpgroupRows)));
     case Op::barrier:
     case Op::wait: return {};
     default: break;
@@ -206,11 +222,12 @@ WarpWork wgmma_backward_work(const Schedule& schedule, const TileOp& op) {
   const int consumers = std::max(1, ceil_div(tile.bc, kWarpgroupRows));
   const int dq_cols = std::max(8, ceil_div(tile.br * width, kWarpgroupRows * consumers)), dq = kRows * kPairs * dq_cols / 8;
   switch (op.op) {
-    case Op::scores: return wgmma_product(tile.br, width, false, element);
-    case Op::d_probabilities: return wgmma_product(tile.br, width, true, element);  // under the exponentials
+    case Op::scores: return wgmma_product(tile.br, width, AFrom::shared_memory, Product::waited, element);
+    case Op::d_probabilities:  // under the exponentials
+      return wgmma_product(tile.br, width, AFrom::shared_memory, Product::with_last, element);
     case Op::gradient_sum:
-      if (op.tensor == Tensor::dQ) return wgmma_product(dq_cols, tile.bc, false, element);
-      return wgmma_product(width, tile.br, true, element);
+      if (op.tensor == Tensor::dQ) return wgmma_product(dq_cols, tile.bc, AFrom::shared_memory, Product::waited, element);
+      return wgmma_product(width, tile.br, AFrom::registers, Product::left, element);
     case Op::mask: {
       const int n = 12 * kRows + 3 * all;
       return WarpWork().then({.instructions = n, .clocks = straight(n), .alu = n});
@@ -235,15 +252,17 @@ WarpWork wgmma_backward_work(const Schedule& schedule, const TileOp& op) {
                               .waits = 2});
     }
     case Op::clear_gradient: return op.tensor == Tensor::dQ ? WarpWork() : arithmetic_work(kRows * kPairs * width / 8);
-    case Op::row_dot: return wgmma_product(kWarpgroupRows, width, false, element);
+    case Op::row_dot: return wgmma_product(kWarpgroupRows, width, AFrom::shared_memory, Product::waited, element);
     case Op::store: {
       if (layout_of(op.tensor) == Layout::statistic) return WarpWork().then({.instructions = 8, .clocks = 16, .alu = 4});
       if (op.adds)  // into swizzled shared memory, two a store; a warp of its own does the rest
         return WarpWork().then(
-            {.instructions = dq, .clocks = straight(dq), .alu = dq / 2, .wavefronts = dq, .waits = 1});
+            {.instructions = dq, .clocks = straight(dq), .alu = dq / 2, .wavefronts = dq, .waits = 1})
+            .then(box_work(op, consumers));
       return wgmma_warp_work(schedule, op);
     }
     case Op::load:  // a warp of its own asks, and nobody copies
+      return box_work(op, consumers);
     case Op::barrier:
     case Op::wait: return {};
     default: break;

@@ -22,8 +22,8 @@ WarpWork mma_transposed_work(const MmaTile& tile, int depth, int element_bytes);
 /// acc += A B over `depth`; A comes from registers, rounded on the way, or from shared memory.
 enum class AFrom { registers, shared_memory };
 WarpWork mma_work(const MmaTile& tile, int depth, AFrom a, int element_bytes);
-/// Starting to copy a tile: cp.async, vector by vector.
-WarpWork start_copy_work(const CopyShape& copy);
+/// Starting to copy a tile of so many columns on chip: cp.async, vector by vector.
+WarpWork start_copy_work(const CopyShape& copy, int width);
 
 /// An accumulator of 8 · cols8 columns scaled (or not) and rounded into shared memory, two columns at a time.
 WarpWork round_work(const MmaTile& tile);

@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <random>
+#include <utility>
 
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/fma_rungs.h"
@@ -77,6 +79,58 @@ TEST_CASE("CTAs that share an SM finish after one alone, and before all that the
       CHECK(model.clocks(work, warps, ctas) <= ctas * each * one_by_one);
     }
   }
+}
+
+TEST_CASE("units work beside each other: one warp's exponentials run under another's multiply-adds") {
+  const SmModel model(test_machine());
+  const WarpWork work = WarpWork().then({.instructions = 64, .mufu = 64}).then({.instructions = 512, .fma = 512});
+  CHECK(model.clocks(work, kWarps, 1) == 8 * 64 + 512);
+  const Clocks two = model.clocks(work, kWarps, 2);
+  CHECK(two >= 2 * 8 * 64 + 512);    // all exponentials, then the multiply-adds of who is last
+  CHECK(two < 2 * (8 * 64 + 512));  // less than one after the other
+}
+
+TEST_CASE("a product of mma.sync holds its scheduler: what other warps issue is added to it") {
+  Machine machine = test_machine();
+  machine.mma_flops_per_clk.value = 4096.0 * 4 / 6;  // 6 clocks a product, as flashscope_mma_probe saw alone
+  const SmModel model(machine);
+  constexpr int kProducts = 1000, kCtas = 2;
+  const auto clocks = [&](int others) {  // of a product and what goes with it
+    const WarpWork work =
+        WarpWork().then({.instructions = kProducts * (1 + others), .fma = kProducts * others, .mma = kProducts});
+    return static_cast<double>(model.clocks(work, kWarps, kCtas)) / (kProducts * kCtas);
+  };
+  // What the probe says for 0, 1, 3, 4 and 6 multiply-adds, within a twentieth.
+  const std::pair<int, double> measured[] = {{0, 6.0}, {1, 6.8}, {3, 8.7}, {4, 9.5}, {6, 11.6}};
+  for (const auto& [others, expected] : measured) CHECK(clocks(others) == doctest::Approx(expected).epsilon(0.05));
+}
+
+TEST_CASE("warps of a CTA that meet wait for the last; those of other CTAs do not") {
+  const SmModel model(test_machine());
+  const WarpWork work = WarpWork().then({.instructions = 10, .clocks = 40}).then({.meets = true}).then({.instructions = 1});
+  CHECK(model.clocks(work, 2 * kWarps, 1) == 10 + 40 + 1 + 1);  // both go on when the second has come
+  CHECK(model.clocks(work, kWarps, 2) == 10 + 40 + 1);
+}
+
+TEST_CASE("a warpgroup's products: waited for, left, behind the next or with the last one") {
+  Machine machine = test_machine();
+  machine.tensor_fp16_flops_per_clk.value = 4096;  // 4 clocks a product
+  const SmModel model(machine);
+  const auto product = [](Product kind) { return Stretch{.instructions = 1, .wgmma = 25, .product = kind}; };
+  const Stretch other = {.instructions = 60, .clocks = 60};
+  const auto clocks = [&](std::initializer_list<Stretch> stretches) {
+    WarpWork work;
+    for (const Stretch& s : stretches) work.then(s);
+    return model.clocks(work, kWarps, 1);
+  };
+  CHECK(clocks({product(Product::waited), other}) == 100 + 60);
+  CHECK(clocks({product(Product::left), other}) == 100);
+  CHECK(clocks({product(Product::waited), other, product(Product::with_last)}) == 200);
+  // The second waits for the first, which ran behind the product between them; it runs when nothing comes any more.
+  CHECK(clocks({product(Product::after_next), product(Product::waited), other, product(Product::after_next), other}) ==
+        1 + 200 + 60 + 100);
+  // Operands from shared memory can take longer than the product.
+  CHECK(clocks({{.instructions = 1, .wgmma = 25, .wavefronts = 50}}) == 4 * 50);
 }
 
 int sum(const WarpWork& work, int Stretch::*count) {
