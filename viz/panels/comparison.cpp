@@ -18,7 +18,9 @@ std::string error_text(const ComparisonRow& row) {
   const std::optional<double> ratio = row.ratio();
   if (!ratio) return "";
   char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%+.1f %%", (*ratio - 1) * 100);
+  const double percent = (*ratio - 1) * 100;
+  if (std::fabs(percent) < 0.05) return "0.0 %";  // and not -0.0 %
+  std::snprintf(buffer, sizeof buffer, "%+.1f %%", percent);
   return buffer;
 }
 
