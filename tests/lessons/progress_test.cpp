@@ -57,6 +57,59 @@ TEST_CASE("L03: a file cut at half is kept aside, told, and the one before it us
   CHECK(loaded(path).count("c") == 1);
 }
 
+TEST_CASE("L03: a cut file opened and closed without an answer costs nothing at the next start") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("progress.json");
+  REQUIRE(save_progress(path, finished("a")) == "");
+  REQUIRE(save_progress(path, finished("b")) == "");
+  write_file_atomically(path, "{\"lessons\": {");
+  for (int start = 0; start < 3; ++start) {  // none of which saves
+    std::string notice;
+    CHECK(loaded(path, &notice) == finished("a"));
+    CHECK(contains(notice, path + ".bak"));
+    CHECK(contains(notice, "saved before"));
+  }
+  CHECK(save_progress(path, finished("c")) == "");  // by a window that never loaded it
+  const Progress all = loaded(path);
+  CHECK(all.count("a") == 1);
+  CHECK(all.count("c") == 1);
+}
+
+TEST_CASE("L03: a second file that makes no sense does not replace what was kept of the first") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("progress.json");
+  for (const char* garbage : {"first", "second", "third"}) {
+    write_file_atomically(path, garbage);
+    std::string notice;
+    loaded(path, &notice);
+    CHECK(contains(notice, ".bak"));
+  }
+  CHECK(read_text_file(path + ".bak") == "first");
+  CHECK(read_text_file(path + ".bak2") == "second");
+  CHECK(read_text_file(path + ".bak3") == "third");
+}
+
+TEST_CASE("L03: what a later version keeps in the file is there after a save, also by way of *.previous") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("progress.json");
+  write_file_atomically(path, R"({"later": [1], "lessons": {"a": {"step": 1, "furthest": 1, "done": false, "noted": "n",
+    "answers": {"q": {"tries": 1, "right": false, "revealed": false, "score": 0, "seconds": 7}}}}})");
+  const auto check = [&] {
+    const Json document = parse_json(read_text_file(path), path);
+    CHECK(document.value("later", Json()) == Json::array({1}));
+    const Json& lesson = document["lessons"]["a"];
+    CHECK(lesson.value("noted", "") == "n");
+    CHECK(lesson["answers"]["q"].value("seconds", 0) == 7);
+    CHECK(lesson["answers"]["q"]["right"] == true);
+  };
+  REQUIRE(save_progress(path, finished("a")) == "");
+  check();
+  REQUIRE(save_progress(path, finished("b")) == "");
+  write_file_atomically(path, "cut");
+  REQUIRE(save_progress(path, finished("c")) == "");
+  check();
+}
+
 TEST_CASE("L03: what cannot be read for the moment is not written over") {
   if (geteuid() == 0) {
     // Root reads everything; a folder in the file's place cannot be read either.

@@ -71,16 +71,15 @@ void run(int argc, const char* const* argv) {
   const auto named = [&](const Machine& m) { return m.name == gpu; };
   if (std::none_of(machines.begin(), machines.end(), named)) arguments.state.settings.gpu = machines.back().name;
   if (arguments.benchmark) return write_stdout(table_of(window_costs(machines, shipped_recordings(), start)));
-  if (!arguments.render) {  // a lesson opens where it was left
-    std::string notice;     // the window loads it again and tells
+  std::string notice;
+  if (!arguments.render)  // a lesson opens where it was left
     arguments.state.learn.progress = load_progress(progress_path(), notice);
-  }
   arguments.state.learn = begin_learning(arguments.state.learn, library_of(arguments), arguments.lesson);
   if (arguments.render)
     render(arguments, std::move(machines), shipped_recordings());
   else
     run_window(arguments.state, std::move(machines), shipped_recordings, library_of(arguments),
-               arguments.looks_given, arguments.layout_given);
+               arguments.looks_given, arguments.layout_given, notice);
 }
 
 }  // namespace

@@ -37,8 +37,7 @@ AnswerProgress answer_from_json(const Json& object, const std::string& place) {
   return answer;
 }
 
-Progress from_text(const std::string& text, const std::string& file) {
-  const Json document = parse_json(text, file);
+Progress from_document(const Json& document, const std::string& file) {
   const Json& lessons = required_member(document, "lessons", file);
   if (!lessons.is_object()) throw Error(ErrorKind::input, file + ": lessons: expected an object");
   Progress progress;
@@ -55,19 +54,25 @@ Progress from_text(const std::string& text, const std::string& file) {
   return progress;
 }
 
-std::string to_text(const Progress& progress) {
-  Json lessons = Json::object();
+/// `document` with what is known now in it: keys of a later version stay where they are.
+std::string to_text(const Progress& progress, Json document) {
+  Json& lessons = document["lessons"];
   for (const auto& [id, lesson] : progress) {
-    Json answers = Json::object();
-    for (const auto& [ask, answer] : lesson.answers)
-      answers[ask] = {{"tries", answer.tries},
-                      {"right", answer.right},
-                      {"revealed", answer.revealed},
-                      {"score", answer.score_tenths / 10.0}};  // 0.7, not 0.7000000000000001
-    lessons[id] = {
-        {"step", lesson.step}, {"furthest", lesson.furthest}, {"done", lesson.done}, {"answers", std::move(answers)}};
+    Json& object = lessons[id];
+    object["step"] = lesson.step;
+    object["furthest"] = lesson.furthest;
+    object["done"] = lesson.done;
+    Json& answers = object["answers"];
+    if (answers.is_null()) answers = Json::object();
+    for (const auto& [ask, answer] : lesson.answers) {
+      Json& into = answers[ask];
+      into["tries"] = answer.tries;
+      into["right"] = answer.right;
+      into["revealed"] = answer.revealed;
+      into["score"] = answer.score_tenths / 10.0;  // 0.7, not 0.7000000000000001
+    }
   }
-  Json document = {{"lessons", std::move(lessons)}};
+  if (lessons.is_null()) lessons = Json::object();
   stamp(document);
   return json_text(document);
 }
@@ -88,9 +93,15 @@ class Lock {
   int m_descriptor;
 };
 
+/// What a file holds: the progress in it, and all that stands there.
+struct Stored {
+  Progress progress;
+  Json document = Json::object();
+};
+
 enum class Reading { absent, good, garbage, unreadable };
 
-Reading read(const std::string& path, Progress& progress, std::string& why) {
+Reading read(const std::string& path, Stored& stored, std::string& why) {
   std::error_code failed;
   if (!fs::exists(path, failed) && !failed) return Reading::absent;
   std::string bytes;
@@ -101,12 +112,48 @@ Reading read(const std::string& path, Progress& progress, std::string& why) {
     return Reading::unreadable;
   }
   try {
-    progress = from_text(text_from_bytes(std::move(bytes), path), path);
+    Stored found;
+    found.document = parse_json(text_from_bytes(std::move(bytes), path), path);
+    found.progress = from_document(found.document, path);
+    stored = std::move(found);
     return Reading::good;
   } catch (const Error& error) {
     why = error.what();
     return Reading::garbage;
   }
+}
+
+/// The first of *.bak, *.bak2, *.bak3 … that is free: an older one may be all that is left of older progress.
+std::string free_backup(const std::string& path) {
+  std::string name = path + ".bak";
+  std::error_code failed;
+  for (int n = 2; fs::exists(fs::symlink_status(name, failed)); ++n) name = path + ".bak" + std::to_string(n);
+  return name;
+}
+
+/// The last good state: that of the file, or else of the one saved before it. Absent also when a garbled file was moved
+/// aside and nothing stands in for it; garbage when it could not be moved. What had to be done is told in `notice`.
+Reading read_last_good(const std::string& path, Stored& stored, std::string& notice) {
+  std::string why;
+  Reading reading = read(path, stored, why);
+  if (reading == Reading::good) return reading;
+  notice = why;
+  if (reading == Reading::unreadable) return reading;
+  std::error_code failed;
+  if (reading == Reading::garbage) {
+    const std::string backup = free_backup(path);
+    fs::rename(path, backup, failed);
+    notice += failed ? "; the file was left as it is" : "; it was kept as " + backup;
+    if (!failed) reading = Reading::absent;
+  }
+  const bool has_previous = read(path + ".previous", stored, why) == Reading::good;
+  if (!has_previous) return reading;
+  if (notice.empty()) {  // moved aside at an earlier start, and nothing saved since
+    notice = path + " is missing";
+    if (fs::exists(path + ".bak", failed)) notice += " (" + path + ".bak is what once made no sense there)";
+  }
+  notice += ", and the progress saved before it is used";
+  return reading;
 }
 
 }  // namespace
@@ -138,21 +185,12 @@ std::string progress_path() {
 
 Progress load_progress(const std::string& path, std::string& notice) {
   if (path.empty()) return {};
-  Progress progress;
-  std::string why;
-  switch (read(path, progress, why)) {
-    case Reading::absent:
-    case Reading::good: return progress;
-    case Reading::unreadable: notice = "Progress is not known and will not be kept now: " + why; return {};
-    case Reading::garbage: break;
-  }
-  std::error_code failed;
-  fs::rename(path, path + ".bak", failed);
-  notice = why + (failed ? "; the file was left as it is" : "; it was kept as " + path + ".bak");
-  Progress previous;
-  if (read(path + ".previous", previous, why) != Reading::good) return {};
-  notice += ", and the progress saved before it is used";
-  return previous;
+  Stored stored;
+  std::string told;
+  const Reading reading = read_last_good(path, stored, told);
+  if (reading == Reading::unreadable) told = "Progress is not known and will not be kept now: " + told;
+  if (!told.empty()) notice = told;
+  return stored.progress;
 }
 
 std::string save_progress(const std::string& path, const Progress& progress) {
@@ -161,22 +199,16 @@ std::string save_progress(const std::string& path, const Progress& progress) {
     std::error_code failed;  // the write below says what is wrong
     fs::create_directories(fs::path(path).parent_path(), failed);
     const Lock lock(path + ".lock");
-    Progress there;
-    std::string why;
-    switch (read(path, there, why)) {
-      case Reading::unreadable: return "Progress is not kept: " + why;
-      case Reading::garbage: {
-        std::string told;
-        there = load_progress(path, told);
-        break;
-      }
-      case Reading::good:
-        if (merged(there, progress) == there) return "";
-        write_file_atomically(path + ".previous", to_text(there));
-        break;
-      case Reading::absent: break;
+    Stored there;
+    std::string told;
+    const Reading reading = read_last_good(path, there, told);
+    if (reading == Reading::unreadable || reading == Reading::garbage) return "Progress is not kept: " + told;
+    const Progress all = merged(there.progress, progress);
+    if (reading == Reading::good) {
+      if (all == there.progress) return "";
+      write_file_atomically(path + ".previous", json_text(there.document));
     }
-    write_file_atomically(path, to_text(merged(there, progress)));
+    write_file_atomically(path, to_text(all, std::move(there.document)));
   } catch (const Error& error) {
     return std::string("Progress is not kept: ") + error.what();
   }

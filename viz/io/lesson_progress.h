@@ -32,12 +32,13 @@ Progress merged(const Progress& older, const Progress& newer);
 /// $XDG_DATA_HOME/flashscope/progress.json, or below $HOME/.local/share; "" when neither is set.
 std::string progress_path();
 
-/// Empty at the first start. A file that makes no sense is kept as *.bak and the one before it (*.previous) is used;
-/// one that cannot be read is left alone. Both are told in `notice`.
+/// Empty at the first start. A file that makes no sense is kept as *.bak (or *.bak2 …: none is replaced) and the one
+/// before it (*.previous) is used, also at later starts until something is saved; one that cannot be read is left alone.
+/// Each is told in `notice`.
 Progress load_progress(const std::string& path, std::string& notice);
 
-/// Writes the union of `progress` and what the file holds now. Returns a notice when it could not, else "": what cannot
-/// be read is never written over.
+/// Writes the union of `progress` and what the file holds now, with the keys there that are not known here. Returns a
+/// notice when it could not, else "": what cannot be read is never written over.
 std::string save_progress(const std::string& path, const Progress& progress);
 
 }  // namespace flashscope
