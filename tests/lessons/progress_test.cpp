@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 
 #include "tests/lessons/support.h"
@@ -152,6 +155,22 @@ TEST_CASE("L03: two windows, one lesson each: both are done; unknown lessons sta
   CHECK(all["three"].furthest == 4);
   CHECK(all["three"].step == 1);
   CHECK(all["three"].answers["q"].score_tenths == 7);
+}
+
+TEST_CASE("L03: another process that holds the lock is not waited for long, and nothing is lost") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("progress.json");
+  REQUIRE(save_progress(path, finished("a")) == "");
+  const int holder = open((path + ".lock").c_str(), O_RDWR);
+  REQUIRE(holder >= 0);
+  REQUIRE(flock(holder, LOCK_EX) == 0);
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(contains(save_progress(path, finished("b")), "not saved now"));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+  CHECK(loaded(path) == finished("a"));
+  close(holder);
+  CHECK(save_progress(path, finished("b")) == "");
+  CHECK(loaded(path).size() == 2);
 }
 
 TEST_CASE("L03: killed while saving, the file is the old one or the new one") {

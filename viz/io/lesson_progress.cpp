@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
+#include <thread>
 
 #include "sim/error.h"
 #include "viz/io/files.h"
@@ -77,11 +79,19 @@ std::string to_text(const Progress& progress, Json document) {
   return json_text(document);
 }
 
-/// Held while a file is read, merged and written, so that two windows do not take turns in between.
+/// Held while a file is read, merged and written, so that two windows do not take turns in between. Who holds it for
+/// longer than 200 ms is stopped or hangs, and a window must not hang with it.
 class Lock {
  public:
   explicit Lock(const std::string& path) : m_descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-    if (m_descriptor >= 0) flock(m_descriptor, LOCK_EX);
+    using Clock = std::chrono::steady_clock;
+    const auto until = Clock::now() + std::chrono::milliseconds(200);
+    while (m_descriptor >= 0 && flock(m_descriptor, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) return;  // a file system without locks
+      m_is_taken = Clock::now() >= until;
+      if (m_is_taken) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
   }
   ~Lock() {
     if (m_descriptor >= 0) close(m_descriptor);
@@ -89,8 +99,11 @@ class Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
+  bool is_taken() const { return m_is_taken; }  // by another process, still
+
  private:
   int m_descriptor;
+  bool m_is_taken = false;
 };
 
 /// What a file holds: the progress in it, and all that stands there.
@@ -199,6 +212,7 @@ std::string save_progress(const std::string& path, const Progress& progress) {
     std::error_code failed;  // the write below says what is wrong
     fs::create_directories(fs::path(path).parent_path(), failed);
     const Lock lock(path + ".lock");
+    if (lock.is_taken()) return "Progress is not saved now: another process holds " + path + ".lock";
     Stored there;
     std::string told;
     const Reading reading = read_last_good(path, there, told);

@@ -38,7 +38,8 @@ std::string progress_path();
 Progress load_progress(const std::string& path, std::string& notice);
 
 /// Writes the union of `progress` and what the file holds now, with the keys there that are not known here. Returns a
-/// notice when it could not, else "": what cannot be read is never written over.
+/// notice when it could not, else "": what cannot be read is never written over, and another process is waited for at
+/// most 200 ms.
 std::string save_progress(const std::string& path, const Progress& progress);
 
 }  // namespace flashscope
