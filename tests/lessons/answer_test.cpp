@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 #include "tests/lessons/support.h"
 #include "viz/core/lesson_answer.h"
@@ -238,6 +239,54 @@ TEST_CASE("a comma that may group thousands or be a decimal point: how it was re
   CHECK(grade_number(number_question(Number(4456448), "B", "0"), "4,456,448").reading == "");
   CHECK(grade_number(number_question(Number::fraction(1, 2), "", "0"), "0,500").reading == "");
   CHECK(grade_number(number_question(Number(1), "", "0"), "exp(0,000)").verdict == Verdict::right);
+}
+
+TEST_CASE("two quantities that are understood leave no note of what was not") {
+  for (const char* typed : {"5 MB / 1 MB", "1,082 MB / 216.4 MB", "4 MB/0.8 MB"}) {
+    CAPTURE(std::string(typed));
+    const Grade grade = grade_number(number_question(Number(5), "", "1 %"), typed);
+    CHECK(grade.verdict == Verdict::right);
+    CHECK(grade.note == "");
+  }
+}
+
+TEST_CASE("roots and signs as people write them") {
+  const std::tuple<const char*, double> cases[] = {
+      {"√2", std::sqrt(2)}, {"√4", 2},   {"√25", 5},      {"sqrt2", std::sqrt(2)}, {"√2,25", 1.5}, {"√(25)", 5},
+      {"√1,024", 32},       {"3√4", 6},  {"1/√4", 0.5},   {"√ 16", 4},             {"√4 × √9", 6}, {"sqrt(16)", 4},
+      {"+5", 5},            {"+ 5", 5},  {"minus 5", -5}, {"Minus 5", -5},         {"plus 5", 5},  {"about minus 5", -5},
+      {"-√4", -2},          {"√¼", 0.5}, {"√4.", 2}};
+  for (const auto& [typed, right] : cases) {
+    CAPTURE(std::string(typed));
+    CHECK(verdict(number_question(Number::of(right), "", "0.001"), typed) == Verdict::right);
+  }
+  CHECK(verdict(number_question(Number(2'000'000), "MB", "0"), "+2 MB") == Verdict::right);
+  for (const char* typed : {"+", "+-5", "minus", "√", "four", "√x", "minus four"}) {
+    CAPTURE(std::string(typed));
+    const Grade grade = grade_number(number_question(Number(5), "", "0"), typed);
+    CHECK(grade.verdict == Verdict::unreadable);
+    CHECK(!grade.note.empty());
+  }
+}
+
+TEST_CASE("a long answer that is not understood is not echoed whole") {
+  for (const std::string& typed : {std::string(190, 'w'), "1 " + std::string(190, 'w'), std::string(190, '(') + "1"})
+    CHECK(grade_number(number_question(Number(5), "", "0"), typed).note.size() < 150);
+  Question choice;
+  choice.kind = LessonAsk::Kind::choice;
+  CHECK(grade_choice(choice, std::string(100'000, 'w')).note.size() < 150);
+}
+
+TEST_CASE("known mistakes are recognised in plain bytes too") {
+  Question question = number_question(Number(4'194'304), "MB", "2 %");
+  question.mistakes = {Number(1'048'576), Number(131'072)};
+  for (const char* typed : {"131072", "131,072", "131 kB", "0.131"}) {
+    CAPTURE(std::string(typed));
+    CHECK(grade_number(question, typed).mistake == 1);
+  }
+  CHECK(grade_number(question, "1048576").note == "Taken as bytes.");
+  CHECK(grade_number(question, "393216").mistake == -1);
+  CHECK(testing::contains(grade_number(question, "4,300,000").note, "within 2 %"));
 }
 
 TEST_CASE("known mistakes are recognised, and orders compared by their texts") {

@@ -157,6 +157,18 @@ TEST_CASE("a show of a panel says what it cannot show, with its line") {
   }
 }
 
+TEST_CASE("check finds nothing wrong with an answer below zero, or without end") {
+  for (const char* answer : {"-1", "-1.01", "-exp(1000)", "exp(1000)", "0", "1e308", "-2500000"}) {
+    CAPTURE(std::string(answer));
+    for (const char* unit : {"", "tiles"}) {
+      const OpenLesson open = testing::opened("## S\n```ask\nkind = \"number\"\nquestion = \"?\"\nreason = \"x\"\nanswer = \"" +
+                                              std::string(answer) + "\"\nunit = \"" + unit + "\"\n```\n");
+      const LessonCheck check = check_lesson(open, LessonLibrary::shipped());
+      CHECK(check.faults == std::vector<std::string>());
+    }
+  }
+}
+
 TEST_CASE("a shipped lesson cut at any place, or with a few bytes changed, opens or names file and line") {
   const LessonLibrary library = LessonLibrary::shipped();
   std::mt19937 random(20261130);

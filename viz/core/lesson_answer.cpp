@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/error.h"
+#include "viz/core/text.h"
 
 namespace flashscope::viz {
 namespace {
@@ -112,12 +113,14 @@ Grade grade_number(const Question& question, const std::string& typed) {
   grade.verdict = Verdict::right;
   if (right(value)) return grade;
   // Nobody means 4,456,448 MB: a plain number that is right in bytes (or as a fraction of 1) is right.
-  const bool scaled = !(unit.scale == Number(1));
-  if (!read->unit && scaled && right(read->written)) {
-    const char* base = unit.dimension == LessonUnit::Dimension::bytes  ? "bytes"
-                       : unit.dimension == LessonUnit::Dimension::time ? "microseconds"
-                                                                 : "a fraction of 1";
-    grade.note = std::string("Taken as ") + base + ".";
+  const bool may_be_base = !read->unit && !(unit.scale == Number(1));
+  const std::string taken = std::string("Taken as ") +
+                            (unit.dimension == LessonUnit::Dimension::bytes  ? "bytes"
+                             : unit.dimension == LessonUnit::Dimension::time ? "microseconds"
+                                                                             : "a fraction of 1") +
+                            ".";
+  if (may_be_base && right(read->written)) {
+    grade.note = taken;
     return grade;
   }
   const bool other_is_right = read->other && right(*read->other * (read->unit ? read->unit->scale : unit.scale));
@@ -131,10 +134,15 @@ Grade grade_number(const Question& question, const std::string& typed) {
   if (other_is_right) grade.reading = "Read as " + read->digits + ": the point is a decimal point here.";
   grade.verdict = Verdict::wrong;
   grade.mistake = mistake_of(value, question);
+  if (grade.mistake < 0 && may_be_base) {
+    grade.mistake = mistake_of(read->written, question);
+    if (grade.mistake >= 0) grade.note = taken;
+  }
   if (const auto other = lookalike(read->unit ? *read->unit : unit); other && grade.mistake < 0)
     if (right(read->written * other->scale))
       grade.note = "That is the number of " + other->name + ": 1 MB is 1,000,000 bytes, 1 MiB is 1,048,576.";
   if (grade.mistake < 0 && grade.note.empty()) grade.note = near_miss(value, question);
+  if (grade.mistake < 0 && grade.note.empty() && may_be_base) grade.note = near_miss(read->written, question);
   return grade;
 }
 
@@ -151,7 +159,7 @@ Grade grade_choice(const Question& question, const std::string& option) {
       grade.mistake = static_cast<int>(n);
       return grade;
     }
-  grade.note = "“" + option + "” is not one of the options.";
+  grade.note = "“" + shortened(option) + "” is not one of the options.";
   return grade;
 }
 

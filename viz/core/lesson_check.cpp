@@ -1,6 +1,7 @@
 #include "viz/core/lesson_check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -118,7 +119,10 @@ class Checker {
       expect(ask, grade_number(question, digits), Verdict::right, digits);
     }
     Question off = question;
-    off.right = question.right * Number(2) + question.unit.scale;
+    // Off by more than all of it, away from zero: never the right answer, whatever its sign. Zero where that overflows.
+    const Number& scale = question.unit.scale;
+    off.right = question.right * Number(2) + (question.right < Number(0) ? -scale : scale);
+    if (!std::isfinite(off.right.value())) off.right = Number(0);
     const std::string wrong = quantity_text(off.right, question.unit);
     expect(ask, grade_number(question, wrong), Verdict::wrong, wrong);
     for (std::size_t n = 0; n < question.mistakes.size(); ++n) {

@@ -104,6 +104,34 @@ std::string plain_number(const Number& number) {
   return number.is_whole() ? grouped(number.whole()) : significant(number.value(), 4, true);
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// "√2", "sqrt2" and "sqrt 2,5" with the parentheses that the expression asks for, and "2√2" with its product.
+std::string with_root_arguments(const std::string& text) {
+  constexpr std::string_view root = "sqrt";
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    if (text.compare(at, root.size(), root) != 0) {
+      out += text[at++];
+      continue;
+    }
+    if (const std::size_t before = out.find_last_not_of(' '); before != std::string::npos)
+      if (is_digit(out[before]) || out[before] == ')') out += '*';
+    out += root;
+    at += root.size();
+    const std::size_t begin = std::min(text.find_first_not_of(' ', at), text.size());
+    std::size_t end = begin;
+    while (end < text.size() && (is_digit(text[end]) || (end > begin && std::string_view(".,'").find(text[end]) !=
+                                                                            std::string_view::npos &&
+                                                         end + 1 < text.size() && is_digit(text[end + 1]))))
+      ++end;
+    if (end == begin) continue;
+    out += "(" + text.substr(begin, end - begin) + ")";
+    at = end;
+  }
+  return out;
+}
+
 /// Replaces each of the characters people write by the one the expression knows.
 std::string plain_characters(const std::string& text) {
   static const std::pair<const char*, const char*> table[] = {
@@ -131,8 +159,6 @@ std::string plain_characters(const std::string& text) {
   }
   return out;
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Takes separators of thousands out, and turns a decimal comma into a point: "4,456,448" → "4456448", "0,5" → "0.5".
 /// One comma or one point before three digits can be read either way: "2,732" → "2732" and "2.732" → "2.732", or where
@@ -316,17 +342,34 @@ std::string value_text(const Value& value, const std::string& unit) {
 
 namespace {
 
+/// "+5" and "minus 5": a sign as the expression knows it.
+std::string with_plain_sign(const std::string& text) {
+  for (const char* word : {"minus ", "plus ", "+"})
+    if (starts_with_small(text, word)) {
+      const std::string rest = trimmed(text.substr(std::string(word).size()));
+      if (rest.empty() || rest[0] == '+' || rest[0] == '-') return text;
+      return (word[0] == 'm' ? "-" : "") + rest;
+    }
+  return text;
+}
+
 /// A number, which may be an expression, and at most one unit behind it.
 std::optional<Typed> parse_quantity(const std::string& text, const std::string& label, std::string& why) {
-  const std::string small = small_letters(text);
-  const bool minus = small[0] == '-' || small.rfind("minus ", 0) == 0;
-  const std::string bare = trimmed(small[0] == '-' ? small.substr(1) : minus ? small.substr(6) : small);
-  if (bare == "inf" || bare == "infinity" || bare == "∞") return Typed{Number::of(minus ? -HUGE_VAL : HUGE_VAL), {}};
+  const bool minus = !text.empty() && text[0] == '-';
+  const std::string bare = small_letters(trimmed(minus ? text.substr(1) : text));
+  for (const char* word : {"infinity", "inf", "∞"}) {
+    if (bare.rfind(word, 0) != 0) continue;
+    const Number infinite = Number::of(minus ? -HUGE_VAL : HUGE_VAL);
+    const std::string behind = trimmed(bare.substr(std::string(word).size()));
+    if (behind.empty()) return Typed{infinite, {}};
+    if (const auto unit = unit_named(behind)) return Typed{infinite, unit};
+    if (is_label(behind, label)) return Typed{infinite, LessonUnit{label, Dimension::plain, Number(1)}};
+  }
 
   // The number ends with its last digit or parenthesis; what follows is the unit.
   const std::size_t last = text.find_last_of("0123456789)");
   if (last == std::string::npos) {
-    why = "“" + text + "” holds no number.";
+    why = "“" + shortened(text) + "” holds no number.";
     return std::nullopt;
   }
   std::string number = text.substr(0, last + 1), unit = trimmed(text.substr(last + 1));
@@ -351,7 +394,7 @@ std::optional<Typed> parse_quantity(const std::string& text, const std::string& 
   if (!unit.empty()) {
     result.unit = unit_named(unit);
     if (!result.unit && !is_label(unit, label)) {
-      why = "“" + unit + "” is no unit known here.";
+      why = "“" + shortened(unit) + "” is no unit known here.";
       return std::nullopt;
     }
     if (!result.unit) result.unit = LessonUnit{label, Dimension::plain, Number(1)};
@@ -361,7 +404,7 @@ std::optional<Typed> parse_quantity(const std::string& text, const std::string& 
   try {
     result.written = evaluate_number(digits, only_e) * scale;
   } catch (const Error&) {
-    why = "“" + text + "” is not understood as a number. Write it like 4456448, 4.4 MB, 2^22, 1/3 or 33 %.";
+    why = "“" + shortened(text) + "” is not understood as a number. Write it like 4456448, 4.4 MB, 2^22, 1/3 or 33 %.";
     return std::nullopt;
   }
   if (other_digits == digits) return result;
@@ -398,13 +441,16 @@ std::optional<Typed> parse_typed(const std::string& typed, const std::string& la
     why = "That is too long for a number.";
     return std::nullopt;
   }
-  const std::string text = without_words(trimmed(plain_characters(typed)));
+  const std::string text = with_plain_sign(without_words(trimmed(with_root_arguments(plain_characters(typed)))));
   if (text.empty()) {
     why = "Write a number, with a unit if you like: 4.4 MB, 4,456,448, 2^22, 1/3, 33 %.";
     return std::nullopt;
   }
-  if (const auto quantity = parse_quantity(text, label, why)) return quantity;
-  return parse_two(text);
+  std::string refused;
+  if (const auto quantity = parse_quantity(text, label, refused)) return quantity;
+  if (const auto two = parse_two(text)) return two;
+  why = refused;
+  return std::nullopt;
 }
 
 }  // namespace flashscope::viz

@@ -65,6 +65,15 @@ bool is_symbol(std::string word) {
 
 }  // namespace
 
+std::string shortened(const std::string& text) {
+  int characters = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool continues = (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;  // a character of UTF-8
+    if (!continues && ++characters > 40) return text.substr(0, at) + "…";
+  }
+  return text;
+}
+
 std::string kept_together(const std::string& text, const std::string& before) {
   std::string out, last = last_word(before);
   bool has_name = false;  // of the equals sign that `last` is

@@ -16,6 +16,9 @@ std::string bandwidth_text(double gb_per_s);             // "4.80 TB/s"
 std::string percent_text(double share);                  // 0.4263 → "43 %"
 std::string three_digits(double value);                  // "0.202", "12.3", "405"
 
+/// The first 40 characters, with "…" where there are more: what somebody typed, as part of a sentence.
+std::string shortened(const std::string& text);
+
 /// With no-break spaces (U+00A0) where a line must not end: between a number and its unit, as in "8.91 MB" and "4.4
 /// million tiles", around the × of a product of numbers, and around the = of "d = 64". `before`: what stands in front
 /// of the text, in another style.
