@@ -116,17 +116,15 @@ class CtaFollower {
  public:
   CtaFollower(const StageTrace& trace, const OpSpan& now, Picoseconds t) : m_trace(trace), m_now(now) {
     const auto [first, last] = trace.cta_of(now);
-    bool scores_are_read = false;
     for (const OpSpan* span = first; span != last; ++span) {
       const Op op = span->op.op;
       m_view.acc_total += op == Op::weighted_sum;
       m_view.has_rows = m_view.has_rows || op == Op::online_softmax || op == Op::softmax;
-      scores_are_read =
-          scores_are_read || op == Op::online_softmax || op == Op::weighted_sum || op == Op::probabilities;
     }
     m_view.has_acc = m_view.acc_total > 0;
     m_view.has_smem = trace.schedule().kernels()[static_cast<std::size_t>(now.kernel)].resources.smem_bytes > 0;
-    m_scores_in_registers = !scores_are_read;  // nobody else reads them: they wait where they were computed
+    m_weights_in_registers =
+        trace.schedule().kernels()[static_cast<std::size_t>(now.kernel)].matrix_unit != MatrixUnit::fma;
     for (const OpSpan* span = first; span != last && span->begin <= t; ++span) follow(*span, t);
     m_view.slot = now.slot;
     m_view.cta = now.cta;
@@ -159,7 +157,7 @@ class CtaFollower {
       case Op::scores:
         use({Tensor::Q, Tensor::K, Tensor::Q_fp8, Tensor::K_fp8}, current);
         drop(Tensor::P);
-        hold({Tensor::S, score_name("S", op), share, current, false, m_scores_in_registers});
+        hold({Tensor::S, score_name("S", op), share, current, false, true});
         if (!current) {
           spend(Tensor::K);
           spend(Tensor::K_fp8);
@@ -175,6 +173,7 @@ class CtaFollower {
           if (HeldTile* s = held(Tensor::S)) {  // the numerators take the place of the scores
             s->tensor = Tensor::P;
             s->name[0] = 'P';
+            if (op.op == Op::online_softmax) s->in_registers = m_weights_in_registers;
           }
         }
         break;
@@ -200,15 +199,17 @@ class CtaFollower {
       case Op::probabilities:
         use({Tensor::S}, current);
         if (!current) rename(Tensor::S, Tensor::P, score_name("P", op));
+        if (HeldTile* p = held(Tensor::P); p && !current) p->in_registers = m_weights_in_registers;
         break;
       case Op::d_probabilities:
         use({Tensor::dO, Tensor::V}, current);
         drop(Tensor::dS);
-        hold({Tensor::dP, score_name("dP", op), share, current, false, false});
+        hold({Tensor::dP, score_name("dP", op), share, current, false, true});
         break;
       case Op::d_scores:
         use({Tensor::P, Tensor::dP}, current);
         if (!current) rename(Tensor::dP, Tensor::dS, score_name("dS", op));
+        if (HeldTile* d_s = held(Tensor::dS); d_s && !current) d_s->in_registers = false;  // on the way to dQ and dK
         break;
       case Op::gradient_sum:
         hold_gradient(op, current);
@@ -265,7 +266,9 @@ class CtaFollower {
 
   const StageTrace& m_trace;
   const OpSpan& m_now;
-  bool m_scores_in_registers = false;
+  /// Products leave their results in registers. On FMA units P then goes through shared memory, where every thread finds
+  /// the weights of its rows; tensor cores take it from the registers that it is in.
+  bool m_weights_in_registers = false;
   CtaView m_view;
 };
 
@@ -322,7 +325,9 @@ GridProgress grid_progress(const StageTrace& trace, int kernel, Picoseconds t) {
 }
 
 /// Bytes per picosecond are TB/s; a machine states GB/s.
-double gb_per_s(double bytes, const OpSpan& span) { return 1e3 * bytes / static_cast<double>(span.there() - span.begin); }
+double gb_per_s(double bytes, const OpSpan& span) {
+  return 1e3 * bytes / static_cast<double>(span.there() - span.begin);
+}
 
 }  // namespace
 
