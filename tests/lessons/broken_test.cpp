@@ -12,6 +12,7 @@
 #include "tests/support/rounds.h"
 #include "tests/support/temporary_folder.h"
 #include "viz/core/lesson_check.h"
+#include "viz/io/files.h"
 
 namespace flashscope::viz {
 namespace {
@@ -155,6 +156,55 @@ TEST_CASE("a show of a panel says what it cannot show, with its line") {
     REQUIRE(check.faults.size() == 1);
     CHECK(names_file_and_line(check.faults[0], "t.md"));
   }
+}
+
+TEST_CASE("a lesson file that is too large is refused with its line, and the others are listed") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("good.md")) << testing::kFront << kAsk;
+  std::ofstream(folder.path("sparse.md")) << testing::kFront;
+  std::filesystem::resize_file(folder.path("sparse.md"), std::uintmax_t{20} << 30);
+  std::ofstream(folder.path("long.md")) << testing::kFront << "## S\n" << std::string(1'100'000, 'w') << "\n" << kAsk;
+  const LessonList list = read_lessons(LessonLibrary::of_folder(folder.folder().string()));
+  CHECK(list.lessons.size() == 1);
+  REQUIRE(list.faults.size() == 2);
+  CHECK(names_file_and_line(list.faults[0], "long.md"));
+  CHECK(names_file_and_line(list.faults[1], "sparse.md"));
+  CHECK(contains(list.faults[1], "at most 1048576"));
+}
+
+TEST_CASE("what never ends is read up to a limit") {
+  CHECK(contains(message_of([] { read_text_file("/dev/zero"); }), "/dev/zero: more than"));
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("a")) << "12345";
+  CHECK(read_binary_file(folder.path("a"), 5) == "12345");
+  CHECK(contains(message_of([&] { read_binary_file(folder.path("a"), 4); }), "more than 4 bytes"));
+}
+
+TEST_CASE("more runs, questions or items than a lesson has are refused with their line, and soon") {
+  const auto said = [](const std::string& body) {
+    return message_of([&] { parse_lesson(testing::kFront + body, "t.md"); });
+  };
+  std::string runs = "## S\n", asks = "## S\n", items;
+  for (int n = 0; n < 60'000; ++n) {
+    runs += "```run r" + std::to_string(n) + "\n```\n";
+    asks += kAsk.substr(kAsk.find("```"));
+  }
+  for (int n = 0; n < 20'000; ++n) items += (n ? ", \"" : "\"") + std::to_string(n) + "\"";
+  for (const std::string& fault :
+       {said(runs + kAsk), said(asks),
+        said("## S\n```ask\nkind = \"order\"\nquestion = \"?\"\nitems = [" + items + "]\nreason = \"x\"\n```\n")}) {
+    CAPTURE(fault);
+    CHECK(names_file_and_line(fault, "t.md"));
+    CHECK(contains(fault, "at most"));
+  }
+}
+
+TEST_CASE("what is not UTF-8 is told with its line") {
+  for (const char* bytes : {"caf\xE9", "\xC0\xAF", "\xED\xA0\x80", "\xF5\x80\x80\x80", "\xE2\x82"}) {
+    const std::string text = std::string(testing::kFront) + "## S\n\nA " + bytes + "\n\n" + kAsk;
+    CHECK(contains(message_of([&] { parse_lesson(text, "t.md"); }), "t.md:9: this line is not UTF-8"));
+  }
+  CHECK(message_of([] { testing::lesson_of("## S\n\né € 𝄞 \u0800 \uD7FF\n\n" + kAsk); }) == "");
 }
 
 TEST_CASE("check finds nothing wrong with an answer below zero, or without end") {

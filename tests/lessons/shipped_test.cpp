@@ -175,6 +175,7 @@ TEST_CASE("terms have one meaning each") {
 std::vector<std::string> faults_of(const std::string& body) {
   const TemporaryFolder folder;
   std::ofstream(folder.path("t.md")) << testing::kFront << body;
+  std::ofstream(folder.path("t.png")) << "GIF89a";
   const LessonLibrary library = LessonLibrary::of_folder(folder.folder().string());
   return check_lesson(open_lesson(library.lesson("t"), library, make_lesson_engine()), library).faults;
 }
@@ -228,6 +229,11 @@ TEST_CASE("each kind of fault is seen, with its line") {
        "\"x\"\n```\n" +
            kChoice,
        "are equal, so no order is right"},
+      {"## S\n```ask\nkind = \"order\"\nquestion = \"?\"\nitems = [[\"a\", \"1\"], [\"b\", \"exp(1000) - "
+       "exp(1000)\"]]\nreason = \"x\"\n```\n" +
+           kChoice,
+       "is not a number (NaN)"},
+      {"## S\n\n![t](t.png)\n\n" + kChoice, "t.md:9: 't.png' is no PNG picture"},
   };
   for (const auto& [body, expected] : cases) {
     CAPTURE(body);

@@ -1,4 +1,5 @@
 // flashscope lesson: lessons without a window. List them, check them, grade answers, write one as a page.
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -149,11 +150,26 @@ viz::OpenLesson opened(const std::string& name, const Options& options, const Le
   return open;
 }
 
+/// What is read must not be written over: a lesson's source, the answers.
+void refuse_input_as_output(const Options& options, const LessonLibrary& library) {
+  if (options.out.empty()) return;
+  std::vector<std::string> inputs = {options.answers, options.ground.gpu, options.ground.recording};
+  if (!options.folder.empty())
+    for (const std::string& file : library.files()) inputs.push_back(options.folder + "/" + file);
+  for (const std::string& input : inputs) {
+    std::error_code failed;  // one of them does not exist, so they are not the same
+    if (!input.empty() && std::filesystem::is_regular_file(options.out, failed) &&
+        std::filesystem::equivalent(input, options.out, failed))
+      throw Error(ErrorKind::usage, "--out: " + options.out + " is read here (" + input + "); name another file");
+  }
+}
+
 void run_answers(const Options& options, Context& context) {
   const std::string& name = only_name(options);
   if (options.answers.empty())
     throw Error(ErrorKind::usage, "--answers: missing; it takes a JSON file {\"answers\": {\"QUESTION\": ANSWER, …}}");
   const LessonLibrary library = library_of(options);
+  refuse_input_as_output(options, library);
   const Json document = parse_json(read_text_file(options.answers), options.answers);
   const Json& answers = required_member(document, "answers", options.answers);
   const viz::OpenLesson open = opened(name, options, library, context);
@@ -167,6 +183,7 @@ void run_answers(const Options& options, Context& context) {
 void export_page(const Options& options, Context& context) {
   const std::string& name = only_name(options);
   const LessonLibrary library = library_of(options);
+  refuse_input_as_output(options, library);
   const viz::OpenLesson open = opened(name, options, library, context);
   std::vector<std::string> notices;
   const std::string page = lesson_html(open, library, notices);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "sim/error.h"
 #include "viz/core/text.h"
@@ -168,7 +169,8 @@ Grade grade_order(const Question& question, const std::vector<std::string>& item
   std::vector<std::string> given, wanted;
   for (const std::string& item : items) given.push_back(small_trimmed(item));
   for (const std::string& item : question.right_items) wanted.push_back(small_trimmed(item));
-  if (!std::is_permutation(given.begin(), given.end(), wanted.begin(), wanted.end())) {
+  const std::multiset<std::string> sorted(given.begin(), given.end());
+  if (sorted != std::multiset<std::string>(wanted.begin(), wanted.end())) {
     grade.note = "Each of the " + std::to_string(wanted.size()) + " items stands in the list once.";
     return grade;
   }

@@ -82,10 +82,20 @@ class Checker {
             fault(span.line, "'" + target + "' is outside the lesson's folder");
           else if (!m_library.has(target))
             fault(span.line, "'" + target + "' is not in the lesson's folder");
+          else if (span.kind == LessonSpan::Kind::image)
+            picture(span);
           break;
         default: break;
       }
     }
+  }
+
+  /// A file called .png that is none shows nothing, and says so nowhere.
+  void picture(const LessonSpan& span) {
+    const std::string& file = span.target;
+    const bool is_called_png = file.size() > 4 && file.compare(file.size() - 4, 4, ".png") == 0;
+    if (is_called_png && m_library.bytes(file).compare(0, 8, "\x89PNG\r\n\x1a\n") != 0)
+      fault(span.line, "'" + file + "' is no PNG picture");
   }
 
   void expect(const LessonAsk& ask, const Grade& grade, Verdict wanted, const std::string& answer) {

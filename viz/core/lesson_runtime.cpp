@@ -127,6 +127,8 @@ class Opener {
       const LessonAsk::Item& item = ask.items[n];
       const Number key = item.expression.empty() ? Number(static_cast<std::int64_t>(n))
                                                  : evaluate_number(item.expression, m_documents);
+      if (std::isnan(key.value()))
+        throw Error(ErrorKind::input, "items: '" + item.expression + "' is not a number (NaN), so it has no place");
       items.emplace_back(key, with_values(item.label, ask.line));
     }
     const bool descending = ask.descending && !ask.items[0].expression.empty();

@@ -86,10 +86,17 @@ std::string folder_of(const std::string& path) {
 
 }  // namespace
 
-std::string read_binary_file(const std::string& path) {
+std::string read_binary_file(const std::string& path, std::int64_t most) {
   const auto fail = [&](int error) { throw Error(ErrorKind::input, path + ": cannot read: " + reason(error)); };
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) fail(errno);
+  const auto refuse_size = [&] {
+    ::close(descriptor);
+    throw Error(ErrorKind::input, path + ": more than " + std::to_string(most) +
+                                      " bytes, the most that is read here; is this the file you mean?");
+  };
+  struct stat status = {};
+  if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > most) refuse_size();
   std::string bytes;
   int error = 0;
   try {
@@ -99,6 +106,7 @@ std::string read_binary_file(const std::string& path) {
       if (count == 0) break;
       if (count > 0) {
         bytes.append(buffer, static_cast<std::size_t>(count));
+        if (static_cast<std::int64_t>(bytes.size()) > most) refuse_size();
       } else if (errno != EINTR) {
         error = errno;
         break;
@@ -113,7 +121,9 @@ std::string read_binary_file(const std::string& path) {
   return bytes;
 }
 
-std::string read_text_file(const std::string& path) { return text_from_bytes(read_binary_file(path), path); }
+std::string read_text_file(const std::string& path) {
+  return text_from_bytes(read_binary_file(path, kMostTextBytes), path);
+}
 
 std::string text_from_bytes(std::string bytes, const std::string& file) {
   const auto starts_with = [&](std::string_view prefix) { return bytes.compare(0, prefix.size(), prefix) == 0; };

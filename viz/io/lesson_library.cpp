@@ -11,6 +11,9 @@
 namespace flashscope {
 namespace {
 
+// A lesson of an hour has 20 kB; a picture or tensors are larger.
+constexpr std::int64_t kMostLessonBytes = 1 << 20, kMostOtherBytes = 64 << 20;
+
 bool is_lesson_file(const std::string& name) { return name.size() > 3 && name.substr(name.size() - 3) == ".md"; }
 
 /// "3" and "03", as the files' names begin.
@@ -70,7 +73,18 @@ LessonLibrary LessonLibrary::of_folder(const std::string& folder) {
 }
 
 std::string LessonLibrary::bytes(const std::string& file) const {
-  if (!m_shipped) return read_binary_file(path_inside(m_folder, file));
+  if (!m_shipped) {
+    const std::string path = path_inside(m_folder, file);
+    const std::int64_t most = is_lesson_file(file) ? kMostLessonBytes : kMostOtherBytes;
+    std::error_code failed;
+    const auto size = std::filesystem::file_size(path, failed);
+    if (!failed && size > static_cast<std::uintmax_t>(most))
+      throw Error(ErrorKind::input, file + ":1: " + std::to_string(size) + " bytes, and " +
+                                        (is_lesson_file(file) ? "a lesson has at most " + std::to_string(most) +
+                                                                    "; make several lessons of it"
+                                                              : "a lesson's file has at most " + std::to_string(most)));
+    return read_binary_file(path, most);
+  }
   if (const EmbeddedFile* found = embedded(file)) return std::string(found->content);
   throw Error(ErrorKind::input, file + ": not shipped with the lessons");
 }

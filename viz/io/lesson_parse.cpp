@@ -60,6 +60,26 @@ bool is_table_rule(std::string_view line) {
          line.find_first_not_of("|-: ") == std::string_view::npos;
 }
 
+/// Without overlong forms, surrogates and what lies above U+10FFFF.
+bool is_utf8(std::string_view text) {
+  const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
+  for (std::size_t at = 0; at < text.size();) {
+    const unsigned first = byte(at), second = byte(at + 1);
+    const std::size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+    if (length == 0) return false;
+    for (std::size_t n = 1; n < length; ++n)
+      if ((byte(at + n) & 0xC0) != 0x80) return false;
+    if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) || (first == 0xF0 && second < 0x90) ||
+        (first == 0xF4 && second > 0x8F))
+      return false;
+    at += length;
+  }
+  return true;
+}
+
+// Of each kind in one lesson, and of answers in one question: far more than can be read, far less than takes long.
+constexpr std::size_t kMostBlocks = 1000, kMostAnswers = 200;
+
 class Parser {
  public:
   Parser(std::string_view text, const std::string& file) {
@@ -75,6 +95,8 @@ class Parser {
   }
 
   Lesson parse() {
+    for (m_at = 0; m_at < m_lines.size(); ++m_at)
+      if (!is_utf8(current())) fail(line(), "this line is not UTF-8; save the file as UTF-8");
     front_matter();
     while (m_at < m_lines.size()) block();
     if (m_lesson.steps.empty()) fail(line(), "there is no step; a step begins with '## '");
@@ -213,6 +235,10 @@ class Parser {
     ++m_at;
     const std::string word = info.substr(0, info.find(' '));
     const std::string argument = info.size() > word.size() ? trimmed(info.substr(word.size())) : "";
+    const bool too_many = (word == "run" && m_lesson.runs.size() == kMostBlocks) ||
+                          (word == "show" && m_lesson.shows.size() == kMostBlocks) ||
+                          (word == "ask" && m_lesson.asks.size() == kMostBlocks);
+    if (too_many) fail(at, "a lesson has at most " + std::to_string(kMostBlocks) + " blocks ```" + word);
     if (word == "run") return run(argument, text, at);
     if (word == "claims") return claims(text, at);
     if (word == "show") return show(text, at);
@@ -340,6 +366,9 @@ class Parser {
                                         (lone ? "texts or of pairs of texts" : "pairs of texts"));
     };
     if (!list.is_array()) refuse();
+    if (list.size() > kMostAnswers)
+      throw Error(ErrorKind::input, table.place(key) + ": '" + key + "' has " + std::to_string(list.size()) +
+                                        " entries; at most " + std::to_string(kMostAnswers));
     for (const Json& item : list) {
       if (lone && item.is_string())
         result.emplace_back(item.get<std::string>(), "");

@@ -119,7 +119,7 @@ Reading read(const std::string& path, Stored& stored, std::string& why) {
   if (!fs::exists(path, failed) && !failed) return Reading::absent;
   std::string bytes;
   try {
-    bytes = read_binary_file(path);
+    bytes = read_binary_file(path, kMostTextBytes);
   } catch (const Error& error) {
     why = error.what();
     return Reading::unreadable;
