@@ -78,6 +78,21 @@ TEST_CASE("a lecturer's own folder: run grades, export writes, faults name file 
   CHECK(contains(result.err, "own.md:2: the id 'own' is that of bad.md"));
 }
 
+TEST_CASE("lesson: --out does not write over what is read") {
+  if (!can_read_toml()) return;
+  const Folder folder;
+  write_file(folder / "own.md", kFront + kBody);
+  write_file(folder / "answers.json", "{\"answers\": {}}");
+  const RunResult page = run_here({"lesson", "export", "own", "--lessons", folder / "", "--out", folder / "own.md"});
+  CHECK(page.code == 2);
+  CHECK(contains(page.err, "name another file"));
+  CHECK(read_file(folder / "own.md") == kFront + kBody);
+  const RunResult run = run_here({"lesson", "run", "own", "--lessons", folder / "", "--answers",
+                                  folder / "answers.json", "--out", folder / "answers.json"});
+  CHECK(run.code == 2);
+  CHECK(read_file(folder / "answers.json") == "{\"answers\": {}}");
+}
+
 TEST_CASE("lesson --gpu and --recording change the text and the answers") {
   if (!can_read_toml()) return;
   const Folder folder;
