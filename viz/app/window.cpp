@@ -362,6 +362,7 @@ void run_window(AppState state, std::vector<Machine> machines, std::function<std
   state.learn.progress = merged(load_progress(kept_progress, progress_notice), state.learn.progress);
   if (!progress_notice.empty()) notice = progress_notice;
   Progress saved = state.learn.progress;
+  bool is_saved = true;  // false: another process held the file, or it could not be written
   Looks kept_looks = state.looks;
   History history;
   std::optional<FrameExport> frames;
@@ -517,7 +518,9 @@ void run_window(AppState state, std::vector<Machine> machines, std::function<std
     // 6. What the user changed.
     if (state.learn.progress != saved) {
       saved = state.learn.progress;
-      if (const std::string refused = save_progress(kept_progress, saved); !refused.empty()) tell(refused);
+      const std::string refused = save_progress(kept_progress, saved);
+      is_saved = refused.empty();
+      if (!is_saved) tell(refused);
       if (const std::string told = platform::keep(kept_progress); !told.empty()) tell(told);
     }
     if (state.looks != kept_looks) {
@@ -531,6 +534,9 @@ void run_window(AppState state, std::vector<Machine> machines, std::function<std
     if (frame.measure) session.request_live({state.settings, ++measurements});
     if (frame.cancel) cancel_shown(session, state);
   }
+  if (!is_saved)
+    if (const std::string refused = save_progress(kept_progress, saved); !refused.empty())
+      std::fprintf(stderr, "flashscope-window: %s\n", refused.c_str());
   save_window_memory(memory_path,
                      {window.is_minimised() ? memory.place : window.place(), state.looks, layout_token(state)});
   // Closing the window does not wait long for work that is slow to leave.
