@@ -51,7 +51,7 @@ class StageDrawing : StagePart {
     const float x = m_area.x + pad, w = m_area.w - 2 * pad;
     const float link = px(30), counters_height = px(44), header = px(20), letters = px(15), foot = px(6);
     const float room = m_area.bottom() - y - 2 * link - counters_height - 2 * (header + foot) - letters - px(8);
-    const float sm_height = std::min(stage_sms_height(m_view, w), room * 0.55f), maps = room - sm_height;
+    const float sm_height = std::min(stage_sms_height(m_view, w), room * 0.62f), maps = room - sm_height;
     const MapLayout layout = map_layout(m_ui, m_trace, m_order, x + px(8), w - px(16), std::max(px(20), maps * 5 / 7));
     const float l2_maps = std::max(px(12), std::min(maps - layout.height, layout.height));
     const Rect hbm = {x, y, w, header + letters + layout.height + foot};

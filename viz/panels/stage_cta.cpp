@@ -15,7 +15,7 @@ class CtaDrawing : StagePart {
   struct Closeness {
     float tile_h, gap;         // of tiles, and between their lines
     bool gauges_in_one_line;   // acc beside m and l
-    bool label_above = false;  // "SMEM" has a line of its own, so that lines of tiles are longer
+    bool under_label = false;  // lines after the first begin under "SMEM" and "regs", and are longer
   };
 
   /// Gauges that share a line have no room for their numbers, and come last.
@@ -36,8 +36,8 @@ class CtaDrawing : StagePart {
   float height_of(const CtaView& cta, float w, const Closeness& close) const {
     const float line = close.tile_h + close.gap;
     const int gauges = close.gauges_in_one_line ? (cta.has_acc || cta.has_rows) : cta.has_acc + cta.has_rows;
-    const int in_smem = std::max(1, lines_of(cta, false, w + (close.label_above ? px(44) : 0)) + close.label_above);
-    return line * static_cast<float>(in_smem + lines_of(cta, true, w)) + px(17) * static_cast<float>(gauges);
+    const int in_smem = std::max(1, lines_of(cta, false, w, close)), in_registers = lines_of(cta, true, w, close);
+    return line * static_cast<float>(in_smem + in_registers) + px(17) * static_cast<float>(gauges);
   }
 
   float roomy_height(float w, const CtaView& cta) const { return px(23) + height_of(cta, w, {px(22), px(4), false}); }
@@ -48,13 +48,13 @@ class CtaDrawing : StagePart {
   }
 
   /// Lines that the tiles in SMEM, or those in registers, take.
-  int lines_of(const CtaView& cta, bool in_registers, float w) const {
+  int lines_of(const CtaView& cta, bool in_registers, float w, const Closeness& close) const {
     int lines = 0;
     float room = 0;
     for (const HeldTile& tile : cta.tiles) {
       if (tile.in_registers != in_registers) continue;
       if (lines == 0 || width_of(tile) > room) {
-        room = w - px(44);
+        room = w - (lines > 0 && close.under_label ? 0 : px(44));
         ++lines;
       }
       room -= width_of(tile) + px(4);
@@ -73,12 +73,12 @@ class CtaDrawing : StagePart {
 
   /// The tiles in SMEM, or those in registers, in as many lines as they take; returns the y below them.
   float tiles_in_lines(float x, float y, float w, const CtaView& cta, bool in_registers, const Closeness& close) {
-    const float left = x + (close.label_above && !in_registers ? 0 : px(44));
-    float at = left;
+    float left = x + px(44), at = left;
     for (const HeldTile& tile : cta.tiles) {
       if (tile.in_registers != in_registers) continue;
       const float tile_w = width_of(tile);
       if (at > left && at + tile_w > x + w) {
+        if (close.under_label) left = x;
         at = left;
         y += close.tile_h + close.gap;
       }
@@ -91,7 +91,6 @@ class CtaDrawing : StagePart {
   float held_tiles(float x, float y, float w, const CtaView& cta, const Closeness& close) {
     text(m_ui.fonts.small, x, y, w, cta.has_smem ? m_c.of(Reason::smem) : m_c.text_dim,
          cta.has_smem ? "SMEM" : "reads");
-    if (close.label_above) y += close.tile_h + close.gap;
     return tiles_in_lines(x, y, w, cta, false, close);
   }
 
@@ -115,7 +114,7 @@ class CtaDrawing : StagePart {
   }
 
   float registers(float x, float y, float w, const CtaView& cta, const Closeness& close) {
-    const bool has_tiles = lines_of(cta, true, w) > 0;
+    const bool has_tiles = lines_of(cta, true, w, close) > 0;
     if (!cta.has_acc && !cta.has_rows && !has_tiles) return y;
     text(m_ui.fonts.small, x, y, w, m_c.text_dim, "regs");
     if (has_tiles) y = tiles_in_lines(x, y, w, cta, true, close);
