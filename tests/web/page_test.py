@@ -215,7 +215,7 @@ class Numbers(PageTest):
             with self.subTest(problem=problem):
                 output = native.communicate()[0]
                 self.assertEqual(native.returncode, 0)
-                expected = re.sub(r',"training_step":\{[^{}]*\}', "", output.strip())
+                expected = output.strip()
                 got = browser.js(
                     "const text = Page.text(arguments[0]), json = Module._flashscope_simulate(text);"
                     "const result = UTF8ToString(json); _free(text); _free(json); return result;",
@@ -595,9 +595,8 @@ class Trouble(PageTest):
         self.lives(browser)
 
     def test_two_tabs_keep_the_progress_of_both(self):
+        """The first tab saves last: what the second reached meanwhile stays."""
         browser = self.running("?lesson=2&step=2")
-        browser.key("PageDown")
-        browser.settle()
         first = browser.call("GET", "/window")
         second = browser.call("POST", "/window/new", {"type": "tab"})["handle"]
         browser.call("POST", "/window", {"handle": second})
@@ -605,13 +604,20 @@ class Trouble(PageTest):
         browser.open(page + "?lesson=4&step=3")
         browser.wait_running()
         browser.settle()
-        browser.key("PageDown")
-        browser.settle()
-        kept = browser.js("return JSON.stringify(localStorage)")
+        self.turn_page(browser)
         browser.call("DELETE", "/window")
         browser.call("POST", "/window", {"handle": first})
-        self.assertIn("three-passes", kept)
-        self.assertIn("tiles", kept)
+        self.turn_page(browser)
+        furthest = {name: lesson["furthest"] for name, lesson in self.kept_lessons(browser).items()}
+        self.assertEqual(furthest, {"three-passes": 2, "tiles": 3})
+
+    def turn_page(self, browser):
+        browser.key("PageDown")
+        browser.settle()
+
+    def kept_lessons(self, browser):
+        kept = browser.js("return Object.entries(localStorage).find(([key]) => key.endsWith('progress.json'))[1]")
+        return json.loads(kept)["lessons"]
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@
 
 #include "sim/error.h"
 #include "support.h"
+#include "viz/app/arguments.h"
+#include "viz/app/learn_view.h"
 #include "viz/cli/lesson_engine.h"
 #include "viz/core/lesson_show.h"
 #include "viz/core/roofline.h"
@@ -356,6 +358,18 @@ TEST_CASE_FIXTURE(Desk, "a link carries lesson, step and answers, and takes no p
   CHECK(received.learn.followed == "t/0");
   CHECK(token_of(received) == token_of(sent));
   CHECK_THROWS_AS(state_of_token("fs1,lesson=t,answers=n~1"), Error);
+}
+
+TEST_CASE("--step counts from 1, of --lesson and of a lesson that --state names" * doctest::skip(!can_read_toml())) {
+  const LessonLibrary library = LessonLibrary::shipped();
+  const auto begun = [&](std::vector<const char*> words) {
+    words.insert(words.begin(), "flashscope-window");
+    const Arguments arguments = parse_arguments(static_cast<int>(words.size()), words.data());
+    return begin_learning(arguments.state.learn, library, arguments.lesson, arguments.step).step;
+  };
+  CHECK(begun({"--lesson", "tiles", "--step", "3"}) == 2);
+  CHECK(begun({"--state", "fs1,lesson=tiles", "--step", "3"}) == 2);
+  CHECK(begun({"--state", "fs1,lesson=tiles,step=1"}) == 1);
 }
 
 TEST_CASE_FIXTURE(Desk, "every step and every show of every shipped lesson draws" * doctest::skip(!can_read_toml())) {

@@ -103,10 +103,9 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   add_text(app, "--csv", "FILE", "with --render: what the inspector shows as CSV", render.csv);
   add_text(app, "--lesson", "NAME", "open a lesson: its name or its number", arguments.lesson);
   add_text(app, "--lessons", "DIR", "a folder of your own lessons instead of those shipped", arguments.lessons);
-  int step = 0;
   bool lecture = false;
   add_integer(app, "--step", 1, 1000, "step of the lesson (where you left it)",
-              [&](std::int64_t number) { step = static_cast<int>(number); });
+              [&](std::int64_t number) { arguments.step = static_cast<int>(number); });
   add_flag(app, "--lecture", "lessons with every answer shown, and no progress kept", lecture);
   add_flag(app, "--benchmark", "print what frames, the start and a drag cost here, without a display",
            arguments.benchmark);
@@ -156,7 +155,6 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   if (inspector) state.inspector = *inspector;
   if (view) state.view = *view;
   if (!arguments.lesson.empty()) state.view = View::learn;
-  if (step > 0) state.learn.step = step;
   if (lecture) state.learn.lecturer = true;
   for (const auto& change : looks) change(state.looks);
   arguments.looks_given = !looks.empty() || !token.empty();

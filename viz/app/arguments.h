@@ -19,6 +19,7 @@ struct RenderOptions {
 struct Arguments {
   AppState state;
   std::string lesson;   // as for `flashscope lesson`; "": none
+  int step = 0;         // of it, counted from 1; 0: where the learner left
   std::string lessons;  // the user's folder of lessons; "": those shipped
   std::optional<RenderOptions> render;
   bool looks_given = false;   // else those remembered

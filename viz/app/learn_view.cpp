@@ -2,10 +2,12 @@
 
 namespace flashscope::viz {
 
-LearnState begin_learning(LearnState state, const LessonLibrary& library, const std::string& name) {
-  if (name.empty()) return state;
+LearnState begin_learning(LearnState state, const LessonLibrary& library, const std::string& name, int step) {
+  if (name.empty()) {
+    if (step > 0) state.step = step - 1;
+    return state;
+  }
   const Lesson lesson = library.lesson(name);
-  const int step = state.step;
   state = go_to_lesson(std::move(state), &lesson);
   if (step > 0) state = go_to_step(std::move(state), lesson, step - 1);
   return state;

@@ -5,9 +5,9 @@
 
 namespace flashscope::viz {
 
-/// The lesson named `name` ("": the one in the state, or the list) at the step that the state has, counted from 1 there
-/// (0: where the learner left). Throws Error(usage) for an unknown name.
-LearnState begin_learning(LearnState state, const LessonLibrary& library, const std::string& name);
+/// The lesson named `name` ("": the one in the state, or the list) at a step counted from 1 (0: where the learner left,
+/// or that of the state). Throws Error(usage) for an unknown name.
+LearnState begin_learning(LearnState state, const LessonLibrary& library, const std::string& name, int step);
 
 /// The state with the settings and the clock of the lesson's step, for a program without a frame loop.
 AppState settled(AppState state, Session& session, const LessonBook& book);

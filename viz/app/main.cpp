@@ -74,7 +74,7 @@ void run(int argc, const char* const* argv) {
   std::string notice;
   if (!arguments.render)  // a lesson opens where it was left
     arguments.state.learn.progress = load_progress(progress_path(), notice);
-  arguments.state.learn = begin_learning(arguments.state.learn, library_of(arguments), arguments.lesson);
+  arguments.state.learn = begin_learning(arguments.state.learn, library_of(arguments), arguments.lesson, arguments.step);
   if (arguments.render)
     render(arguments, std::move(machines), shipped_recordings());
   else

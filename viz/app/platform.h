@@ -19,8 +19,6 @@ void require_display();
 void hint_window(bool placed);
 /// The parts of the screens where windows can be.
 std::vector<WindowPlace> monitor_places();
-/// Where kept files and exports go: the folder that $HOME or its like name must exist.
-void prepare_files();
 
 /// Waits for an event, at most so long; < 0: however long. `drawing`: the next frame will be drawn, so waiting goes in
 /// step with the screen. A page lends the time to its workers.

@@ -45,8 +45,6 @@ std::vector<WindowPlace> monitor_places() {
   return places;
 }
 
-void prepare_files() {}
-
 void wait_events(double seconds, bool) {
   if (seconds < 0)
     glfwWaitEvents();

@@ -336,7 +336,6 @@ float scale_for(float width, float height, const Looks& looks) {
 void run_window(AppState state, std::vector<Machine> machines, std::function<std::vector<Recording>()> read_recordings,
                 LessonLibrary library, bool looks_given, bool layout_given, std::string notice) {
   const Glfw glfw;
-  platform::prepare_files();
   const std::string memory_path = window_memory_path();
   const WindowMemory memory = load_window_memory(memory_path, notice);
   if (memory.looks && !looks_given) state.looks = *memory.looks;
@@ -358,9 +357,6 @@ void run_window(AppState state, std::vector<Machine> machines, std::function<std
   auto session_owner = std::make_unique<Session>(machines, recordings, wake, kernels::open_device);
   auto lessons = std::make_unique<LessonSession>(std::move(library), make_lesson_engine(), wake);
   const std::string kept_progress = progress_path();
-  std::string progress_notice;
-  state.learn.progress = merged(load_progress(kept_progress, progress_notice), state.learn.progress);
-  if (!progress_notice.empty()) notice = progress_notice;
   Progress saved = state.learn.progress;
   bool is_saved = true;  // false: another process held the file, or it could not be written
   Looks kept_looks = state.looks;

@@ -11,6 +11,7 @@
 #include "viz/cli/format.h"
 #include "viz/cli/options.h"
 #include "viz/cli/problem_options.h"
+#include "viz/cli/simulate_json.h"
 #include "viz/cli/table.h"
 #include "viz/io/files.h"
 #include "viz/io/json_numbers.h"
@@ -153,33 +154,6 @@ std::string kernels_table(const Schedule& schedule, const Prediction& prediction
   return table.text();
 }
 
-/// Forward and backward of one algorithm, each with its own tile, one after the other.
-struct TrainingStep {
-  TrainingStep(const Schedule& backward, const Machine& machine, Start start, const Prediction& of_backward) {
-    AttentionProblem p = backward.problem();
-    p.pass = Pass::forward;
-    const auto forward = make_schedule(backward.algorithm(), p);
-    const Prediction of_forward = simulate(*forward, machine, from(start));
-    peak_memory_bytes = std::max(forward->peak_memory_bytes(), backward.peak_memory_bytes());
-    for (const Prediction* part : {&of_forward, &of_backward}) {
-      time_us += part->time_us();
-      flops += part->count.flops;
-      flops_executed += part->count.flops_executed;
-      sm_read_bytes += part->count.sm.read;
-      sm_write_bytes += part->count.sm.write;
-      hbm_read_bytes += part->hbm.read;
-      hbm_write_bytes += part->hbm.write;
-    }
-    if (of_forward.time > 0 && of_backward.time > 0) time_us += machine.launch_gap_us.value;
-    forward_us = of_forward.time_us();
-  }
-
-  double time_us = 0, forward_us = 0;
-  std::int64_t flops = 0, flops_executed = 0;
-  std::int64_t sm_read_bytes = 0, sm_write_bytes = 0, hbm_read_bytes = 0, hbm_write_bytes = 0;
-  std::int64_t peak_memory_bytes = 0;  // the larger of the two: what the other pass alone needs is freed
-};
-
 std::string training_table(const TrainingStep& step) {
   using enum Table::Align;
   Table table({left, right, right, left});
@@ -195,18 +169,6 @@ std::string training_table(const TrainingStep& step) {
   bytes("  peak memory", step.peak_memory_bytes);
   table.row({"  FLOPs of kept pairs, executed", grouped(step.flops), "", grouped(step.flops_executed)});
   return table.text();
-}
-
-Json training_json(const TrainingStep& step) {
-  return {{"time_us", json_number(step.time_us)},
-          {"forward_time_us", json_number(step.forward_us)},
-          {"flops", step.flops},
-          {"flops_executed", step.flops_executed},
-          {"peak_memory_bytes", step.peak_memory_bytes},
-          {"sm_read_bytes", step.sm_read_bytes},
-          {"sm_write_bytes", step.sm_write_bytes},
-          {"hbm_read_bytes", step.hbm_read_bytes},
-          {"hbm_write_bytes", step.hbm_write_bytes}};
 }
 
 std::string report(const Schedule& schedule, const Machine& machine, Start start, const Prediction& prediction) {
@@ -249,14 +211,13 @@ void simulate_once(const Options& options, Context& context) {
   const std::string note = extrapolation_note(*schedule, prediction);
   if (!options.trace.empty() && !note.empty())
     context.note("flashscope: the trace shows the simulated heads. " + note + "\n");
-  std::optional<TrainingStep> step;
-  if (schedule->problem().pass == Pass::backward && !options.csv) step.emplace(*schedule, machine, start, prediction);
-  if (options.json) {
-    Json document = prediction_to_json(*schedule, machine, start, prediction);
-    if (step) document["training_step"] = training_json(*step);
-    context.print(json_text(document, -1));
-  } else if (options.csv)
+  if (options.csv) {
     context.print(prediction_csv_header() + prediction_csv_rows(*schedule, machine, start, prediction, true));
+    return;
+  }
+  const std::optional<TrainingStep> step = training_step(*schedule, machine, start, prediction);
+  if (options.json)
+    context.print(json_text(simulate_json(*schedule, machine, start, prediction, step), -1));
   else
     context.print(report(*schedule, machine, start, prediction) + (step ? "\n" + training_table(*step) : ""));
 }

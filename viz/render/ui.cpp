@@ -46,7 +46,7 @@ const FontFile& font_file(std::initializer_list<const char*> names) {
 }
 
 // Latin, Greek letters, punctuation, super- and subscripts, arrows, what formulas are written with, some shapes. Each is
-// drawn for each font before the first frame. viz/web/CMakeLists.txt cuts the page's fonts down to the same.
+// drawn for each font before the first frame. viz/web/CMakeLists.txt reads them here and cuts the page's fonts down to them.
 const ImWchar kRanges[] = {0x0020, 0x00FF, 0x0391, 0x03C9, 0x1D40, 0x1D40, 0x2010, 0x2027, 0x2044, 0x2044, 0x2070, 0x209C,
                            0x2113, 0x2113, 0x2190, 0x2195, 0x21D0, 0x21D4, 0x2200, 0x222B, 0x2248, 0x2248, 0x2260, 0x2265,
                            0x226A, 0x226B, 0x2282, 0x2287, 0x2295, 0x2299, 0x22C5, 0x22C5, 0x22EE, 0x22F1, 0x2308, 0x230B,

@@ -1,13 +1,15 @@
 // The page's program: the window, on the page's canvas. What flashscope-window takes on its command line stands in the
 // address after "?" (…/?lesson=3&step=2), a whole state after "#".
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <sstream>
+#include <system_error>
 
 #include "sim/error.h"
 #include "viz/app/arguments.h"
 #include "viz/app/learn_view.h"
-#include "viz/app/platform.h"
 #include "viz/app/shipped.h"
 #include "viz/app/window.h"
 #include "viz/core/state_token.h"
@@ -29,7 +31,10 @@ Arguments arguments_of_address(std::string& notice) {
       std::vector<const char*> pointers;
       for (const std::string& word : more) pointers.push_back(word.c_str());
       const Arguments parsed = parse_arguments(static_cast<int>(pointers.size()), pointers.data());
-      if (parsed.render || !parsed.print.empty() || !parsed.lessons.empty() || parsed.benchmark) continue;  // those are of a terminal
+      if (parsed.render || !parsed.print.empty() || !parsed.lessons.empty() || parsed.benchmark) {
+        notice = "In the address: " + line + " is an option of a terminal";
+        continue;
+      }
       words = more;
       understood = parsed;
     } catch (const Error& error) {
@@ -39,15 +44,22 @@ Arguments arguments_of_address(std::string& notice) {
   return understood;
 }
 
+/// What this browser keeps of the page; exports go to the same folder.
+void restore_files() {
+  std::error_code failed;
+  if (const char* home = std::getenv("HOME")) std::filesystem::create_directories(home, failed);
+  page_restore();
+}
+
 void run() {
   std::string notice;
   Arguments arguments = arguments_of_address(notice);
   AppState& state = arguments.state;
   LessonLibrary lessons = LessonLibrary::shipped();
-  platform::prepare_files();
+  restore_files();
   state.learn.progress = load_progress(progress_path(), notice);  // a lesson opens where it was left
   try {
-    state.learn = begin_learning(state.learn, lessons, arguments.lesson);
+    state.learn = begin_learning(state.learn, lessons, arguments.lesson, arguments.step);
   } catch (const Error& error) {
     notice = "In the address: " + std::string(error.what());
   }

@@ -5,7 +5,8 @@ mergeInto(LibraryManager.library, {
   $Page__deps: ['$GLFW', '$FS', '$Asyncify', 'malloc'],
   $Page: {
     frames: 0,         // drawn so far
-    busy: false,       // workers have more to do
+    busy: false,       // workers have more to do; the page's test asks
+    eventSeen: false,  // since the last wait ended
     news: false,       // has_news
     tookKey: false,    // the key under way became an action
     typing: false,
@@ -15,10 +16,13 @@ mergeInto(LibraryManager.library, {
     shownState: null,  // what stands after # because of show_state, at once or soon
     shownAt: 0, showTimer: 0,
     keepsNothing: false,  // storage is refused or full, and that was said
-    wantedState: null,
+    wantedState: undefined,  // a state to go to; undefined: what the address says was not asked for yet
     leaveIn: 0,        // frames until a lifted finger hovers no more
+    byFinger: false,   // the last press
     fingers: null,     // that touch: where each was last
+    field: null, picker: null,  // of the document: where screens' keyboards type, and the choice of files
     pasted: '',
+    clipboard: 0,      // the memory that the program was last given of it
     prefix: 'flashscope:',
 
     text: function(string) {
@@ -319,7 +323,6 @@ mergeInto(LibraryManager.library, {
     GLFW.hints = GLFW.defaultHints;
     GLFW.windows = [];
     GLFW.active = null;
-    Page.wantedState = null;
     Page.shownAt = performance.now();  // not before the first frame: it costs some milliseconds
     Page.listen();
     return 1;
@@ -376,7 +379,7 @@ mergeInto(LibraryManager.library, {
   },
   page_wanted_state__deps: ['$Page'],
   page_wanted_state: function() {
-    const token = GLFW.windows ? Page.wantedState : Page.stateOfAddress();
+    const token = Page.wantedState === undefined ? Page.stateOfAddress() : Page.wantedState;
     Page.wantedState = null;
     return token ? Page.text(token) : 0;
   },

@@ -24,12 +24,6 @@ void hint_window(bool) {
 
 std::vector<WindowPlace> monitor_places() { return {}; }  // the canvas is where the page puts it
 
-void prepare_files() {
-  std::error_code failed;
-  if (const char* home = std::getenv("HOME")) std::filesystem::create_directories(home, failed);
-  page_restore();
-}
-
 void wait_events(double seconds, bool drawing) {
   // While frames are drawn, work gets a part of each; while nothing moves, nearly all the time. Before the first frame none.
   static bool is_seen = false;

@@ -7,9 +7,7 @@
 #include <sstream>
 
 #include "viz/cli/problem_options.h"
-#include "viz/io/json_numbers.h"
-#include "viz/io/machine_io.h"
-#include "viz/io/prediction_io.h"
+#include "viz/cli/simulate_json.h"
 
 /// `options`: the problem options without their dashes, one NAME=VALUE a line. Returns the JSON of one line, or "error: "
 /// and why; free() it.
@@ -23,11 +21,14 @@ extern "C" EMSCRIPTEN_KEEPALIVE char* flashscope_simulate(const char* options) {
       const std::size_t equals = line.find('=');
       set_problem_option(problem, line.substr(0, equals), equals == std::string::npos ? "" : line.substr(equals + 1));
     }
+    problem.refuse_without_effect();
     const auto schedule = problem.schedule();
     const Machine machine = problem.machine();
     RunOptions run;
     run.start = problem.start;
-    text = json_text(prediction_to_json(*schedule, machine, problem.start, simulate(*schedule, machine, run)), -1);
+    const Prediction prediction = simulate(*schedule, machine, run);
+    const auto step = training_step(*schedule, machine, run.start, prediction);
+    text = json_text(simulate_json(*schedule, machine, run.start, prediction, step), -1);
   } catch (const std::exception& error) {
     text = std::string("error: ") + error.what();
   }
