@@ -151,6 +151,7 @@ Arguments parse_arguments(int argc, const char* const* argv) {
     for (const std::string& name : settings.algorithms)
       if (name == "split_kv" && settings.tile.splits == 0)
         settings.tile.splits = automatic_splits(settings.problem, settings.tile, problem.machine());
+    settings.tile.splits = std::max(1, settings.tile.splits);
   }
   if (inspector) state.inspector = *inspector;
   if (view) state.view = *view;
@@ -158,7 +159,8 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   if (lecture) state.learn.lecturer = true;
   for (const auto& change : looks) change(state.looks);
   arguments.looks_given = !looks.empty() || !token.empty();
-  arguments.layout_given = inspector || view || !arguments.lesson.empty() || !token.empty();
+  // What was asked for is seen, whatever was in front when the window was last closed.
+  arguments.layout_given = inspector || view || !arguments.lesson.empty() || !token.empty() || !problem_option_given(app).empty();
   if (!render.path.empty()) arguments.render = render;
   if (render.path.empty() && !(render.snapshot.empty() && render.csv.empty() && render.frames == 0))
     throw Error(ErrorKind::usage, "--snapshot, --csv and --frames go with --render FILE");

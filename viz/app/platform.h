@@ -25,6 +25,8 @@ std::vector<WindowPlace> monitor_places();
 void wait_events(double seconds, bool drawing);
 /// Something that no GLFW callback tells wants the next frames drawn; asked once.
 bool has_news();
+/// What the system has to say about an earlier call, that did not wait for it; "": nothing. Asked once.
+std::string told();
 /// A key became an action: the system below should not act on it too.
 void took_key(Command command);
 /// Text is being typed: a system with a keyboard on the screen shows it.

@@ -53,6 +53,7 @@ void wait_events(double seconds, bool) {
 }
 
 bool has_news() { return false; }
+std::string told() { return ""; }
 void took_key(Command) {}
 void wants_text(bool) {}
 Context context() { return Context::good; }

@@ -39,6 +39,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kFrameSeconds = 1.0 / 60;  // at most this many frames while playing, also without a vertical sync
 constexpr int kFramesAfterEvent = 3;        // ImGui settles hovers and popups over the frames that follow an event
 constexpr auto kNoticeTime = std::chrono::seconds(10);
+constexpr auto kStateShownEach = std::chrono::seconds(1);  // while the clock runs
 
 std::string glfw_error_text;  // GLFW reports through a callback without user data
 
@@ -330,7 +331,7 @@ float scale_for(float width, float height, const Looks& looks) {
   const float wanted = static_cast<float>(looks.percent) / 100 * (looks.projector ? 1.2f : 1);
   // What the panels are made for, side by side and one below the other (workspace.cpp).
   const float fit = wanted * (height > width ? std::min(width / 640, height / 1180) : std::min(width / 1280, height / 720));
-  return std::clamp(std::floor(fit * 16) / 16, 0.5f, 6.0f);
+  return std::clamp(std::floor(fit * 16) / 16, 0.25f, 6.0f);
 }
 
 void run_window(AppState state, std::vector<Machine> machines, std::function<std::vector<Recording>()> read_recordings,
@@ -364,7 +365,7 @@ void run_window(AppState state, std::vector<Machine> machines, std::function<std
   std::optional<FrameExport> frames;
   int measurements = 0;
 
-  auto last = Clock::now();
+  auto last = Clock::now(), state_shown = last;
   int frames_due = kFramesAfterEvent;
   while (!window.wants_to_close()) {
     // 1. Wait: for the next frame's time while something moves, else for an event.
@@ -399,9 +400,13 @@ void run_window(AppState state, std::vector<Machine> machines, std::function<std
       notice = text;
       notice_until = Clock::now() + kNoticeTime;
     };
-    for (const std::string& path : std::exchange(window.input().dropped, {})) {
+    const std::vector<std::string> dropped = std::exchange(window.input().dropped, {});
+    const auto is_lesson = [](const std::string& path) { return std::filesystem::path(path).extension() == ".md"; };
+    const bool with_lesson = std::any_of(dropped.begin(), dropped.end(), is_lesson);
+    for (const std::string& path : dropped) {
+      if (with_lesson && !is_lesson(path)) continue;  // what the lesson uses, in its folder
       try {
-        if (std::filesystem::path(path).extension() == ".md") {  // a lesson: those of its folder are the lessons now
+        if (is_lesson(path)) {  // those of its folder are the lessons now
           LessonLibrary own = LessonLibrary::of_folder(std::filesystem::path(path).parent_path().string());
           const Lesson lesson = own.lesson(std::filesystem::path(path).filename().string());
           lessons = std::make_unique<LessonSession>(std::move(own), make_lesson_engine(), wake);
@@ -418,11 +423,15 @@ void run_window(AppState state, std::vector<Machine> machines, std::function<std
         session_owner = std::make_unique<Session>(machines, recordings, wake, kernels::open_device);
         state.settings.gpu = machine.name;
         request_for(*session_owner, state);
-        tell("Added " + machine.title);
+        const std::vector<std::string> shipped = machine_names();
+        const bool stands_for_shipped = std::find(shipped.begin(), shipped.end(), machine.name) != shipped.end();
+        tell("Added " + machine.title +
+             (stands_for_shipped ? ", in place of the shipped " + machine.name + " until the program ends; no link carries it" : ""));
       } catch (const Error& error) {
         tell(error.what());
       }
     }
+    if (const std::string text = platform::told(); !text.empty()) tell(text);
     if (const auto token = platform::wanted_state()) {
       try {
         go_to_state(*token, state, history);
@@ -524,7 +533,10 @@ void run_window(AppState state, std::vector<Machine> machines, std::function<std
       save_window_memory(memory_path, {memory.place, state.looks, layout_token(state)});
       if (const std::string told = platform::keep(memory_path); !told.empty()) tell(told);
     }
-    if (!state.playback.playing) platform::show_state(token_of(state));
+    if (!state.playback.playing || Clock::now() > state_shown + kStateShownEach) {
+      platform::show_state(token_of(state));
+      state_shown = Clock::now();
+    }
     if (!read_recordings) request_for(session, state);
     if (frame.confirm) session.confirm();
     if (frame.measure) session.request_live({state.settings, ++measurements});

@@ -355,6 +355,13 @@ void read(const std::vector<Field>& list, std::string_view token, AppState& stat
 
 std::string token_of(const AppState& state) { return written(fields(), state); }
 
+std::vector<std::string> different_fields(const AppState& a, const AppState& b) {
+  std::vector<std::string> names;
+  for (const Field& field : fields())
+    if (field.get(a) != field.get(b)) names.push_back(field.key);
+  return names;
+}
+
 AppState state_of_token(std::string_view token, const AppState& base) {
   AppState state;
   state.looks = base.looks;

@@ -10,6 +10,8 @@
 namespace flashscope::viz {
 
 std::string token_of(const AppState& state);
+/// The names that tokens have for what differs.
+std::vector<std::string> different_fields(const AppState& a, const AppState& b);
 
 /// The state of a token; what it does not name is as in `base`'s looks and otherwise the default. Numbers outside their
 /// range are clamped, as controls do. Throws Error(usage) that names the part that is not understood.

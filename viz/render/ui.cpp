@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <utility>
+#include <vector>
 
 namespace flashscope::viz {
 namespace {
@@ -12,10 +13,32 @@ namespace {
 /// A font's file, read once: a window that changes its size makes its fonts anew.
 struct FontFile {
   std::string path, bytes;  // empty: none of the names is in a known font folder
+  std::string spoiled;      // of those passed over, the last that was cut off or is no font
 };
 
-/// The first of the names that a known font folder has.
-FontFile read_font(std::initializer_list<const char*> names) {
+/// Big-endian, as all numbers of a font file.
+std::uint32_t number_at(const std::string& bytes, std::size_t at, int size) {
+  std::uint32_t number = 0;
+  for (int n = 0; n < size; ++n) number = number << 8 | static_cast<unsigned char>(bytes[at + static_cast<std::size_t>(n)]);
+  return number;
+}
+
+/// Whether each table of the font's directory (OpenType specification, "Organization of an OpenType font") lies within the
+/// file: ImGui ends the program at one that was cut off.
+bool is_whole_font(const std::string& bytes) {
+  constexpr std::size_t kHead = 12, kEntry = 16, kOffset = 8, kLength = 12;
+  if (bytes.size() < kHead) return false;
+  const std::size_t tables = number_at(bytes, 4, 2);
+  if (tables == 0 || bytes.size() < kHead + tables * kEntry) return false;
+  for (std::size_t table = 0; table < tables; ++table) {
+    const std::size_t entry = kHead + table * kEntry;
+    if (std::uint64_t{number_at(bytes, entry + kOffset, 4)} + number_at(bytes, entry + kLength, 4) > bytes.size()) return false;
+  }
+  return true;
+}
+
+/// The first of the names that a known font folder has, whole.
+FontFile read_font(const std::vector<const char*>& names) {
   static const char* folders[] = {"/usr/share/fonts/opentype/inter/",
                                   "/usr/share/fonts/inter/",
                                   "/usr/share/fonts/truetype/inter/",
@@ -27,6 +50,7 @@ FontFile read_font(std::initializer_list<const char*> names) {
                                   "/usr/share/fonts/truetype/noto/",
                                   "/Library/Fonts/",
                                   "/System/Library/Fonts/Supplemental/"};
+  FontFile found;
   for (const char* name : names)
     for (const char* folder : folders) {
       const std::string path = std::string(folder) + name;
@@ -34,15 +58,29 @@ FontFile read_font(std::initializer_list<const char*> names) {
       if (!file) continue;
       std::string bytes(static_cast<std::size_t>(file.tellg()), '\0');
       file.seekg(0);
-      if (file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) return {path, std::move(bytes)};
+      file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+      if (!file || !is_whole_font(bytes)) {
+        found.spoiled = path;
+        continue;
+      }
+      found.path = path;
+      found.bytes = std::move(bytes);
+      return found;
     }
-  return {};
+  return found;
 }
+
+const std::vector<const char*> kText = {"Inter-Regular.otf", "Inter-Regular.ttf", "DejaVuSansCondensed.ttf", "DejaVuSans.ttf"};
+const std::vector<const char*> kBold = {"Inter-SemiBold.otf", "Inter-SemiBold.ttf", "DejaVuSansCondensed-Bold.ttf",
+                                        "DejaVuSans-Bold.ttf"};
+const std::vector<const char*> kMono = {"JetBrainsMono-Regular.ttf", "DejaVuSansMono.ttf"};
+const std::vector<const char*> kSymbols = {"DejaVuSans.ttf"};
+
 /// `names` beginning with the same one are the same.
-const FontFile& font_file(std::initializer_list<const char*> names) {
+const FontFile& font_file(const std::vector<const char*>& names) {
   static std::map<std::string, FontFile> read;
-  const auto known = read.find(*names.begin());
-  return known != read.end() ? known->second : read.emplace(*names.begin(), read_font(names)).first->second;
+  const auto known = read.find(names.front());
+  return known != read.end() ? known->second : read.emplace(names.front(), read_font(names)).first->second;
 }
 
 // Latin, Greek letters, punctuation, super- and subscripts, arrows, what formulas are written with, some shapes. Each is
@@ -54,7 +92,7 @@ const ImWchar kRanges[] = {0x0020, 0x00FF, 0x0391, 0x03C9, 0x1D40, 0x1D40, 0x201
                            0x25CB, 0x25CB, 0x25CF, 0x25CF, 0x2713, 0x2713, 0x2717, 0x2717, 0};
 const ImWchar kDigits[] = {'0', '9', 0};
 
-ImFont* add_font(std::initializer_list<const char*> names, float size) {
+ImFont* add_font(const std::vector<const char*>& names, float size) {
   ImFontAtlas* atlas = ImGui::GetIO().Fonts;
   const FontFile& text = font_file(names);
   if (text.bytes.empty()) {
@@ -77,7 +115,7 @@ ImFont* add_font(std::initializer_list<const char*> names, float size) {
   rest.MergeMode = true;
   rest.OversampleH = 2;
   add(text, rest, kRanges);
-  const FontFile& symbols = font_file({"DejaVuSans.ttf"});
+  const FontFile& symbols = font_file(kSymbols);
   if (!symbols.bytes.empty() && symbols.path != text.path) add(symbols, rest, kRanges);
   return font;
 }
@@ -87,16 +125,18 @@ ImFont* add_font(std::initializer_list<const char*> names, float size) {
 Fonts load_fonts(float scale) {
   const auto size = [&](float units) { return std::round(units * scale); };
   Fonts fonts;
-  fonts.body =
-      add_font({"Inter-Regular.otf", "Inter-Regular.ttf", "DejaVuSansCondensed.ttf", "DejaVuSans.ttf"}, size(15));
-  fonts.small =
-      add_font({"Inter-Regular.otf", "Inter-Regular.ttf", "DejaVuSansCondensed.ttf", "DejaVuSans.ttf"}, size(13));
-  fonts.bold = add_font(
-      {"Inter-SemiBold.otf", "Inter-SemiBold.ttf", "DejaVuSansCondensed-Bold.ttf", "DejaVuSans-Bold.ttf"}, size(15));
-  fonts.title = add_font(
-      {"Inter-SemiBold.otf", "Inter-SemiBold.ttf", "DejaVuSansCondensed-Bold.ttf", "DejaVuSans-Bold.ttf"}, size(19));
-  fonts.mono = add_font({"JetBrainsMono-Regular.ttf", "DejaVuSansMono.ttf"}, size(12.5f));
+  fonts.body = add_font(kText, size(15));
+  fonts.small = add_font(kText, size(13));
+  fonts.bold = add_font(kBold, size(15));
+  fonts.title = add_font(kBold, size(19));
+  fonts.mono = add_font(kMono, size(12.5f));
   return fonts;
+}
+
+std::string spoiled_font() {
+  for (const auto* names : {&kText, &kBold, &kMono, &kSymbols})
+    if (const std::string& path = font_file(*names).spoiled; !path.empty()) return path;
+  return "";
 }
 
 void apply_style(const Ui& ui) {

@@ -40,6 +40,8 @@ struct Ui {
 /// Builds the fonts into ImGui's atlas: the first known place that has them, else ImGui's own. Call again, on a cleared
 /// atlas, when the scale changes.
 Fonts load_fonts(float scale);
+/// Path of a font that load_fonts() passes over because it was cut off or is none; "" where all are whole.
+std::string spoiled_font();
 /// Colours and sizes of ImGui's own widgets.
 void apply_style(const Ui& ui);
 

@@ -13,13 +13,14 @@
 #include "viz/app/shipped.h"
 #include "viz/app/window.h"
 #include "viz/core/state_token.h"
+#include "viz/render/ui.h"
 #include "viz/web/page.h"
 
 namespace flashscope::viz {
 namespace {
 
-/// Each option of the address; one that is not understood is left out and told in `notice`. Parsing costs a tenth of the time to
-/// the first frame: without an option it is what parse_arguments() gives for none (tests/window).
+/// Each option of the address; one that is not understood is left out and told in `notice`. Parsing costs a tenth of
+/// the time to the first frame: without an option it is what parse_arguments() gives for none (tests/window).
 Arguments arguments_of_address(std::string& notice) {
   Arguments understood;
   std::vector<std::string> words = {"flashscope-window"};
@@ -51,6 +52,13 @@ void restore_files() {
   page_restore();
 }
 
+/// What loading set aside beside a file that made no sense outlives the page as the file does.
+void keep_beside(const std::filesystem::path& file) {
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(file.parent_path(), failed))
+    if (entry.path().filename().string().starts_with(file.filename().string() + ".")) page_keep(entry.path().c_str());
+}
+
 void run() {
   std::string notice;
   Arguments arguments = arguments_of_address(notice);
@@ -58,6 +66,7 @@ void run() {
   LessonLibrary lessons = LessonLibrary::shipped();
   restore_files();
   state.learn.progress = load_progress(progress_path(), notice);  // a lesson opens where it was left
+  if (!notice.empty()) keep_beside(progress_path());
   try {
     state.learn = begin_learning(state.learn, lessons, arguments.lesson, arguments.step);
   } catch (const Error& error) {
@@ -66,12 +75,21 @@ void run() {
   if (const std::string token = taken(page_wanted_state()); !token.empty()) {
     try {
       state = state_of_token(token, state);
+      if (!state.learn.lesson.empty()) lessons.lesson(state.learn.lesson);  // or says which there are
       arguments.looks_given = arguments.layout_given = true;
     } catch (const Error& error) {
       notice = "In the address: " + std::string(error.what());
     }
   }
+  const AppState asked = state;
   state = clamp(state);  // as a state that comes from a link is
+  std::string names;
+  for (const std::string& name : different_fields(asked, state)) names += (names.empty() ? "" : ", ") + name;
+  if (notice.empty() && !names.empty())
+    notice = "The address asks for more than this page's controls reach, and gets their nearest value: " + names;
+  if (const std::string path = spoiled_font(); !path.empty())
+    throw Error(ErrorKind::input, "flashscope.data did not arrive whole: " + path +
+                                      " in it is cut off, or no font. All files of the folder belong together");
   std::vector<Machine> machines = known_machines(AppState{}.settings.gpu);
   run_window(state, std::move(machines), shipped_recordings, std::move(lessons), arguments.looks_given,
              arguments.layout_given, notice);

@@ -12,6 +12,7 @@ void page_took_key();
 void page_wants_text(int typing);
 int page_context();  // as platform::Context
 
+char* page_told();                       // something that the user should read; else null
 char* page_address();                    // without ? and #
 char* page_options();                    // what stands after ?, one "name=value" or "name" a line
 char* page_wanted_state();               // what stands after #, when it is not what page_show_state put there; else null

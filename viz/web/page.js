@@ -18,10 +18,12 @@ mergeInto(LibraryManager.library, {
     keepsNothing: false,  // storage is refused or full, and that was said
     wantedState: undefined,  // a state to go to; undefined: what the address says was not asked for yet
     leaveIn: 0,        // frames until a lifted finger hovers no more
+    scrollIn: 0,       // frames until two fingers scroll: those before have seen the first one's press taken back
     byFinger: false,   // the last press
     fingers: null,     // that touch: where each was last
     field: null, picker: null,  // of the document: where screens' keyboards type, and the choice of files
     pasted: '',
+    told: null,        // what only turned out after the call that asked for it
     clipboard: 0,      // the memory that the program was last given of it
     prefix: 'flashscope:',
 
@@ -39,7 +41,7 @@ mergeInto(LibraryManager.library, {
     wait: function(milliseconds, drawing, resume) {
       Page.busy = milliseconds === 0;
       Page.fitCanvas();
-      Page.countLeave();
+      Page.countFrames();
       const go = () => {
         if (!Page.wakeUp) return;
         Page.wakeUp = null;
@@ -66,6 +68,8 @@ mergeInto(LibraryManager.library, {
       canvas.height = win.height = height;
       if (win.framebufferSizeFunc) {{{ makeDynCall('viii', 'win.framebufferSizeFunc') }}}(win.id, width, height);
     },
+    // A course page around this one does not move for it.
+    focus: function() { Module['canvas'].focus({ preventScroll: true }); },
     place: function(event) {
       const canvas = Module['canvas'], box = canvas.getBoundingClientRect();
       Page.moveTo((event.clientX - box.left) * canvas.width / box.width,
@@ -90,7 +94,8 @@ mergeInto(LibraryManager.library, {
       if (win && win.scrollFunc) {{{ makeDynCall('vidd', 'win.scrollFunc') }}}(win.id, x, y);
     },
     // A finger that is lifted is nowhere, but only once the frames have seen the release where it happened.
-    countLeave: function() {
+    countFrames: function() {
+      if (Page.scrollIn > 0) --Page.scrollIn;
       if (Page.leaveIn > 0 && --Page.leaveIn === 0) {
         Page.moveTo(-1e6, -1e6);
         Page.eventSeen = true;
@@ -99,12 +104,16 @@ mergeInto(LibraryManager.library, {
 
     onDown: function(event) {
       Page.event();
-      Module['canvas'].focus();
+      Page.focus();
       try { Module['canvas'].setPointerCapture(event.pointerId); } catch (e) {}
       Page.byFinger = event.pointerType === 'touch';
       if (Page.byFinger) {
         Page.fingers.set(event.pointerId, event.clientY);
-        if (Page.fingers.size > 1) return Page.button(0, false);  // the second finger scrolls
+        if (Page.fingers.size > 1) {  // the second finger scrolls, and what the first one pressed is not clicked
+          Page.scrollIn = 3;
+          Page.moveTo(-1e6, -1e6);
+          return Page.button(0, false);
+        }
         Page.leaveIn = 0;
       }
       Page.place(event);
@@ -120,6 +129,8 @@ mergeInto(LibraryManager.library, {
       const before = Page.fingers.get(event.pointerId);
       if (before === undefined) return;
       Page.fingers.set(event.pointerId, event.clientY);
+      if (Page.scrollIn > 0) return;
+      Page.place(event);
       Page.scroll(0, (event.clientY - before) / 2 / 30);  // half of what both fingers move; a wheel's notch is 30 px
     },
     onUp: function(event) {
@@ -169,8 +180,8 @@ mergeInto(LibraryManager.library, {
       if (typing === Page.typing) return;
       Page.typing = typing;
       if (!Page.byFinger) return;
-      if (typing) Page.field.focus();
-      else Module['canvas'].focus();
+      if (typing) Page.field.focus({ preventScroll: true });
+      else Page.focus();
     },
 
     // --- Files ---------------------------------------------------------------------------------------------------
@@ -252,9 +263,13 @@ mergeInto(LibraryManager.library, {
       const byHand = () => {
         Page.field.value = text;
         Page.field.select();
-        document.execCommand('copy');
+        const isCopied = document.execCommand('copy');
         Page.field.value = '';
-        Module['canvas'].focus();
+        Page.focus();
+        if (isCopied) return;
+        Page.told = 'This browser does not let the page copy; its address is the link to what is seen';
+        Page.news = true;
+        Page.event();
       };
       if (navigator.clipboard) navigator.clipboard.writeText(text).catch(byHand);
       else byHand();
@@ -298,6 +313,7 @@ mergeInto(LibraryManager.library, {
       window.addEventListener('hashchange', () => {
         const token = Page.stateOfAddress();
         if (token === Page.shownState || !token) return;
+        Page.shownState = null;  // one that makes no sense is replaced by the present state
         Page.wantedState = token;
         Page.news = true;
         Page.event();
@@ -307,10 +323,12 @@ mergeInto(LibraryManager.library, {
       canvas.addEventListener('webglcontextlost', (event) => {
         event.preventDefault();  // else it is never given back
         Page.isLost = true;
+        document.body.classList.add('lost');
         Page.event();
       });
       canvas.addEventListener('webglcontextrestored', () => {
         Page.isLost = false;
+        document.body.classList.remove('lost');
         Page.isRestored = Page.news = true;
         Page.event();
       });
@@ -376,6 +394,12 @@ mergeInto(LibraryManager.library, {
     const lines = [];
     new URLSearchParams(location.search).forEach((value, name) => lines.push(value ? name + '=' + value : name));
     return Page.text(lines.join('\n'));
+  },
+  page_told__deps: ['$Page'],
+  page_told: function() {
+    const text = Page.told;
+    Page.told = null;
+    return text ? Page.text(text) : 0;
   },
   page_wanted_state__deps: ['$Page'],
   page_wanted_state: function() {

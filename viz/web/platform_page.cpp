@@ -51,6 +51,8 @@ std::optional<std::string> wanted_state() {
   return taken(token);
 }
 
+std::string told() { return taken(page_told()); }
+
 std::string hand_over(const std::string& path) {
   page_download(path.c_str());
   return "Saved as a download: " + std::filesystem::path(path).filename().string();
