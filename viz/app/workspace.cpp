@@ -137,6 +137,7 @@ class Workspace {
     m_frame.confirm = m_frame.confirm || request == Request::confirm;
     m_frame.cancel = m_frame.cancel || request == Request::cancel;
     m_frame.measure = m_frame.measure || request == Request::measure;
+    m_frame.resume = m_frame.resume || request == Request::resume;
   }
   const Machine* machine(const std::string& gpu) const {
     for (const Machine& m : m_session.machines())
