@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "sim/count/count.h"
 #include "sim/error.h"
@@ -18,6 +19,8 @@
 #include "viz/core/roofline.h"
 #include "viz/core/snapshot.h"
 #include "viz/core/source_view.h"
+#include "viz/core/span_names.h"
+#include "viz/core/stage_caption.h"
 
 using namespace flashscope;
 using namespace flashscope::viz;
@@ -377,6 +380,93 @@ TEST_CASE("validation: errors, summary and order follow from the rows") {
     points += series.form == Series::Form::predicted_dots ? series.points.size() : 0;
   CHECK(points == 2);
   CHECK(make_validation({"unknown"}, machines, recordings)->result().total == 0);
+}
+
+TEST_CASE("a validation predicts the rows that are looked at first, two side by side, and none of them twice") {
+  Settings s = small_settings();
+  const Machine machine = small_machine(2'000'000);
+  Recording recording;
+  recording.machine = machine.name;
+  for (int seqlen : {64, 512, 96, 1024, 128}) {  // S is about as large as L2 in those of 512 and 1024 alone
+    s.problem = small_problem(seqlen, 4);
+    recording.rows.push_back(recorded(s, 1, *runs_of(s, machine)[1]->prediction.value, 2));
+  }
+  const std::vector<Machine> machines = {machine};
+  const std::vector<Recording> recordings = {recording};
+  const auto always = [] { return true; };
+  ValidationMemory memory;
+  memory.set = 1;  // hard rows
+  const RowGroup& hard = row_sets()[1];
+  std::size_t of_set = 0;
+  for (const RecordingRow& row : recording.rows) of_set += is_hard_row(row, machine);
+  REQUIRE(of_set > 0);
+  REQUIRE(of_set < recording.rows.size());
+  const auto job = make_validation({machine.name}, machines, recordings, &memory);
+  while (job->result().rows.size() < of_set) job->step(always);
+  CHECK(rows_in(job->result().rows, hard) == static_cast<int>(of_set));
+  const std::size_t done = job->result().rows.size();
+  CHECK(job->step([] { return false; }));  // stopped: half a row is no row
+  CHECK(job->result().rows.size() == done);
+
+  // What was stopped goes on: nothing is lost, and what is there comes without a prediction.
+  const auto again = make_validation({machine.name}, machines, recordings, &memory);
+  again->step(always);
+  CHECK(again->result().rows.size() == done);
+  while (again->step(always)) {
+  }
+  const Validation all = again->result();
+  REQUIRE(all.rows.size() == recording.rows.size());
+  for (std::size_t n = 0; n < all.rows.size(); ++n) {
+    const ValidatedRow alone = validated_row(recording.rows[n], machine);
+    CHECK(all.rows[n].index == n);
+    CHECK(all.rows[n].refusal.empty());
+    for (std::size_t q = 0; q < kNumQuantities; ++q)
+      CHECK(all.rows[n].values[q].predicted == alone.values[q].predicted);
+  }
+  const auto third = make_validation({machine.name}, machines, recordings, &memory);
+  CHECK_FALSE(third->step([]() -> bool { throw std::logic_error("predicted again"); }));
+  CHECK(third->result().rows.size() == all.rows.size());
+}
+
+TEST_CASE("a load that waits for the issue of its instructions is not said to multiply") {
+  int issued = 0, multiplied = 0;
+  for (const char* name : {"flash_v2", "flash_v2_tensor", "flash_v1"}) {
+    AttentionProblem problem = small_problem(256, 4);
+    problem.head_dim = 64;
+    problem.dtype = DType::bf16;
+    const auto trace = trace_stage(name, problem, {64, 64, 1}, small_machine(), Start::cold);
+    for (const OpSpan& span : trace->spans()) {
+      const bool moves = span.op.op == Op::load || span.op.op == Op::store;
+      if (span.reason != Reason::fma) {
+        CHECK(title_of(span) == title_of(span.reason));
+        CHECK(remark_on(span).empty());
+      } else if (moves) {
+        ++issued;
+        CHECK(title_of(span) == "issue");
+        CHECK(remark_on(span).find("issued by") != std::string::npos);
+      } else {
+        ++multiplied;
+        CHECK(title_of(span) == "FMA");
+      }
+    }
+  }
+  CHECK(issued > 0);
+  CHECK(multiplied > 0);
+  for (int r = 0; r < kNumReasons; ++r)
+    CHECK(meaning_of(static_cast<Reason>(r)).rfind(title_of(static_cast<Reason>(r)) + ":", 0) == 0);
+  CHECK(meaning_of(Reason::fma).find("loads and stores") != std::string::npos);
+}
+
+TEST_CASE("a stage says the tile that its kernel is built with where that is not the one that is set") {
+  AttentionProblem problem = small_problem(256, 2);
+  problem.head_dim = 64;
+  problem.dtype = DType::bf16;
+  const TileShape own = algorithm_named("flash_v2_tensor").default_tile(problem);
+  CHECK(not_its_tile(*make_schedule("flash_v2_tensor", problem, own)).empty());
+  const auto words = not_its_tile(*make_schedule("flash_v2_tensor", problem, {own.br, own.bc / 2, own.stages}));
+  REQUIRE_FALSE(words.empty());
+  for (const std::string& text : words)
+    CHECK(text.find(std::to_string(own.br) + " × " + std::to_string(own.bc)) != std::string::npos);
 }
 
 TEST_CASE("the units' shares of an SM's time add up to the time that its CTAs take") {

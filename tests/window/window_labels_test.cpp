@@ -26,6 +26,35 @@ TEST_CASE("a segment crosses a rectangle when a point of it is inside") {
   CHECK_FALSE(crosses(r, {0, 30}, {40, 22}));
 }
 
+TEST_CASE("the name of a diagonal through a crowd lies on no point, no curve and no other label") {
+  const unsigned seed = std::random_device{}();
+  INFO("seed ", seed);
+  std::mt19937 random(seed);
+  const auto pick = [&](float lo, float hi) { return std::uniform_real_distribution<float>(lo, hi)(random); };
+  for (int round = 0; round < 100; ++round) {
+    LabelGround ground = {{40, 30, 400, 300}, 15, 2, {}, {}};
+    const Rect& plot = ground.plot;
+    ground.curves = {{{plot.x, plot.bottom()}, {plot.right(), plot.y}}};
+    for (int n = 0; n < 80; ++n) {  // above and below the diagonal, and at its end most of all
+      const float along = 1 - pick(0, 1) * pick(0, 1), off = pick(-25, 25);
+      ground.dots.push_back({plot.x + along * plot.w - 5, plot.bottom() - along * plot.h + off - 5, 10, 10});
+    }
+    ground.taken.push_back({300, 40, 90, 15});
+    const Rect wanted = {plot.right() - 170, plot.y + 14, 166, 15};
+    const Rect r = place_beside(ground.curves[0], wanted, ground);
+    CHECK(r.x >= plot.x);
+    CHECK(r.right() <= plot.right());
+    CHECK(r.y >= plot.y);
+    CHECK(r.bottom() <= plot.bottom());
+    CHECK(apart(r, ground.taken[0]));
+    CHECK_FALSE(crosses(r, ground.curves[0][0], ground.curves[0][1]));
+    for (const Rect& dot : ground.dots) CHECK(apart(r, dot));
+  }
+  const LabelGround empty = {{0, 0, 400, 300}, 15, 2, {}, {}};
+  const Rect free = {200, 20, 100, 15};
+  CHECK(place_beside({{0, 300}, {400, 0}}, free, empty).x == free.x);
+}
+
 TEST_CASE("labels lie in the plot, beside their own guide, and on no other label or guide") {
   const unsigned seed = std::random_device{}();
   INFO("seed ", seed);

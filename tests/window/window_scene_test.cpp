@@ -113,6 +113,26 @@ TEST_CASE("a scene is a function of the trace and the time only") {
   }
 }
 
+TEST_CASE("no CTA ever holds more tiles than the fullest of its kernel, which the trace keeps") {
+  for (const Pass pass : {Pass::forward, Pass::backward})
+    for (const Algorithm& algorithm : algorithms(pass)) {
+      AttentionProblem problem = small_problem(256, 2);
+      problem.pass = pass;
+      problem.head_dim = 64;
+      CAPTURE(algorithm.name);
+      const auto trace =
+          trace_stage(algorithm.name, problem, algorithm.default_tile(problem), small_machine(), Start::cold);
+      REQUIRE(trace->fullest_ctas().size() == trace->prediction().kernels.size());
+      CHECK(&trace->fullest_ctas() == &trace->fullest_ctas());  // kept, not followed again
+      for (const SlotTrack& track : trace->tracks())
+        for (std::size_t n = track.first; n < track.last; ++n) {
+          const OpSpan& span = trace->spans()[n];
+          const CtaView& fullest = trace->fullest_ctas()[static_cast<std::size_t>(span.kernel)];
+          CHECK(follow_cta(*trace, span, span.end).tiles.size() <= fullest.tiles.size());
+        }
+    }
+}
+
 TEST_CASE("counters only grow, and never pass their totals") {
   for (const char* name : {"three_pass", "flash_v2"}) {
     const auto trace = trace_stage(name, small_problem(), {16, 16, 1}, small_machine(40'000), Start::cold);

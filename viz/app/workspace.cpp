@@ -92,9 +92,11 @@ class Workspace {
             const std::string& notice, const LessonBook* book)
       : m_ui(ui), m_window(window), m_session(session), m_results(results), m_notice(notice), m_book(book) {
     m_frame.state = state;
+    if (!results.live || !results.live->recording) return;
     // What was measured here just now goes before what is shipped.
-    if (results.live && results.live->recording) m_recordings.push_back(*results.live->recording);
-    m_recordings.insert(m_recordings.end(), session.recordings().begin(), session.recordings().end());
+    m_with_live.push_back(*results.live->recording);
+    m_with_live.insert(m_with_live.end(), session.recordings().begin(), session.recordings().end());
+    m_recordings = &m_with_live;
   }
 
   FrameResult draw() {
@@ -135,6 +137,7 @@ class Workspace {
     m_frame.confirm = m_frame.confirm || request == Request::confirm;
     m_frame.cancel = m_frame.cancel || request == Request::cancel;
     m_frame.measure = m_frame.measure || request == Request::measure;
+    m_frame.resume = m_frame.resume || request == Request::resume;
   }
   const Machine* machine(const std::string& gpu) const {
     for (const Machine& m : m_session.machines())
@@ -167,7 +170,7 @@ class Workspace {
     Settings drawn = m_results.settings;
     drawn.problem = m_results.stage_problem;
     for (std::size_t side = 0; side < 2; ++side)
-      if (const RecordingRow* row = recorded_row(drawn, drawn.algorithms[side], m_recordings))
+      if (const RecordingRow* row = recorded_row(drawn, drawn.algorithms[side], *m_recordings))
         recorded[side] = row->measured.time_us.value;
     press(timeline_panel(m_ui, layout.timeline, state, m_results, recorded));
   }
@@ -278,7 +281,7 @@ class Workspace {
     for (std::size_t side = 0; side < sides; ++side)
       if (m_results.whole[side])
         list.push_back(
-            compare(m_results.settings, m_results.settings.algorithms[side], *m_results.whole[side], m_recordings));
+            compare(m_results.settings, m_results.settings.algorithms[side], *m_results.whole[side], *m_recordings));
     return list;
   }
 
@@ -300,10 +303,10 @@ class Workspace {
         }
         case Inspector::roofline:
           if (!machine()) break;
-          return roofline_panel(m_ui, area, roofline_figure(settings, *machine(), m_results.whole, m_recordings));
+          return roofline_panel(m_ui, area, roofline_figure(settings, *machine(), m_results.whole, *m_recordings));
         case Inspector::sweep:
           if (!m_results.sweep) break;
-          return answer(sweep_panel(m_ui, area, state, sweep_figure(*m_results.sweep, state.sweep.show, m_recordings),
+          return answer(sweep_panel(m_ui, area, state, sweep_figure(*m_results.sweep, state.sweep.show, *m_recordings),
                                     m_results.sweep_progress));
         case Inspector::softmax: return softmax_panel(m_ui, area, state, softmax_steps(state.softmax));
         case Inspector::occupancy: {
@@ -376,7 +379,9 @@ class Workspace {
   const Results& m_results;
   const std::string& m_notice;
   const LessonBook* m_book;
-  std::vector<Recording> m_recordings;
+  std::vector<Recording> m_with_live;
+  const std::vector<Recording>* m_recordings =
+      &m_session.recordings();  // of thousands of numbers: not copied for a frame
   FrameResult m_frame;
 };
 

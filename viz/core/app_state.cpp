@@ -59,7 +59,7 @@ void request_for(Session& session, const AppState& state) {
   session.request(state.settings);
   if (state.view == View::explore && state.inspector == Inspector::sweep)
     session.request_sweep({state.settings, state.sweep.over});
-  if (state.view == View::validate) session.request_validation({state.settings.gpu});
+  if (state.view == View::validate) session.request_validation({state.settings.gpu}, state.validate_set);
 }
 
 AppState apply(const Action& action, AppState state, const Results& results) {

@@ -64,6 +64,17 @@ class Background {
     }
     m_changed.notify_all();
   }
+  /// Goes on with what was stopped; the job is made anew and knows itself what it has done.
+  void resume() {
+    {
+      const std::lock_guard lock(m_mutex);
+      if (m_pending || !m_request) return;
+      m_pending = true;
+      m_progress = 0;
+      ++m_generation;
+    }
+    m_changed.notify_all();
+  }
   /// The latest result; never null. `progress`: 1 when nothing is under way.
   std::shared_ptr<const Result> poll(double& progress) {
     const std::lock_guard lock(m_mutex);

@@ -5,11 +5,6 @@
 namespace flashscope::viz {
 namespace {
 
-double share_of(const OpSpan& span, Picoseconds t) {
-  const Picoseconds there = span.there();
-  return t >= there ? 1 : static_cast<double>(t - span.begin) / static_cast<double>(there - span.begin);
-}
-
 /// The last touch that began by t; nullptr before the first.
 const Touch* last_touch(const TouchIndex& index, int cell, Picoseconds t) {
   const Touch* next = std::upper_bound(index.begin(cell), index.end(cell), t,
@@ -66,25 +61,16 @@ TileMap score_visits_of(const StageTrace& trace, int head, Picoseconds t) {
   return map;
 }
 
-const TileGrid& grid_of(const StageTrace& trace, Tensor tensor) {
-  return *std::find_if(trace.grids().begin(), trace.grids().end(),
-                       [&](const TileGrid& grid) { return grid.tensor == tensor; });
-}
-
-std::string score_name(const char* letter, const TileOp& op) {
-  return std::string(letter) + "[" + std::to_string(op.i) + "," + std::to_string(op.j) + "]";
-}
-
 std::string doing(const StageTrace& trace, const OpSpan& span) {
   const TileOp& op = span.op;
   switch (op.op) {
     case Op::load:
-      return (op.starts ? "start loading " : "load ") + tile_name(grid_of(trace, op.tensor), op) +
+      return (op.starts ? "start loading " : "load ") + tile_name(trace.grid_of(op.tensor), op) +
              (span.hbm_bytes > 0 ? " from HBM" : " from L2");
-    case Op::store: return "store " + tile_name(grid_of(trace, op.tensor), op);
+    case Op::store: return "store " + tile_name(trace.grid_of(op.tensor), op);
     case Op::clear_state: return "acc = 0, m = -∞, l = 0";
-    case Op::scores: return score_name("S", op) + " = Q·Kᵀ";
-    case Op::mask: return "mask " + score_name("S", op);
+    case Op::scores: return score_tile_name("S", op) + " = Q·Kᵀ";
+    case Op::mask: return "mask " + score_tile_name("S", op);
     case Op::softmax: return "P = softmax(S)";
     case Op::online_softmax: return "new m, l; rescale acc";
     case Op::weighted_sum: return "acc += P·V[" + std::to_string(op.j) + "]";
@@ -93,9 +79,9 @@ std::string doing(const StageTrace& trace, const OpSpan& span) {
     case Op::log_sum_exp: return "LSE = m + log l";
     case Op::clear_gradient: return std::string(name_of(op.tensor)) + " = 0";
     case Op::row_dot: return op.tensor == Tensor::P ? "D = rowsum(dP ∘ P)" : "D = rowsum(dO ∘ O)";
-    case Op::probabilities: return score_name("P", op) + " = exp(S − LSE)";
-    case Op::d_probabilities: return score_name("dP", op) + " = dO·Vᵀ";
-    case Op::d_scores: return score_name("dS", op) + " = P ∘ (dP − D)";
+    case Op::probabilities: return score_tile_name("P", op) + " = exp(S − LSE)";
+    case Op::d_probabilities: return score_tile_name("dP", op) + " = dO·Vᵀ";
+    case Op::d_scores: return score_tile_name("dS", op) + " = P ∘ (dP − D)";
     case Op::gradient_sum:
       return op.tensor == Tensor::dV ? "dV += Pᵀ·dO" : op.tensor == Tensor::dK ? "dK += dSᵀ·Q" : "dQ += dS·K";
     case Op::quantize: {
@@ -110,167 +96,6 @@ std::string doing(const StageTrace& trace, const OpSpan& span) {
   }
   return "";
 }
-
-/// What a CTA holds at time t, found by following its operations from its start.
-class CtaFollower {
- public:
-  CtaFollower(const StageTrace& trace, const OpSpan& now, Picoseconds t) : m_trace(trace), m_now(now) {
-    const auto [first, last] = trace.cta_of(now);
-    for (const OpSpan* span = first; span != last; ++span) {
-      const Op op = span->op.op;
-      m_view.acc_total += op == Op::weighted_sum;
-      m_view.has_rows = m_view.has_rows || op == Op::online_softmax || op == Op::softmax;
-    }
-    m_view.has_acc = m_view.acc_total > 0;
-    m_view.has_smem = trace.schedule().kernels()[static_cast<std::size_t>(now.kernel)].resources.smem_bytes > 0;
-    m_weights_in_registers =
-        trace.schedule().kernels()[static_cast<std::size_t>(now.kernel)].matrix_unit != MatrixUnit::fma;
-    for (const OpSpan* span = first; span != last && span->begin <= t; ++span) follow(*span, t);
-    m_view.slot = now.slot;
-    m_view.cta = now.cta;
-    m_view.head = trace.head_of(now);
-    m_view.i = now.op.i;
-    m_view.j = now.op.j;
-    m_view.op = now.op.op;
-    m_view.reason = now.reason;
-    m_view.progress = share_of(now, t);
-    m_view.doing = doing(trace, now);
-  }
-  CtaView take() { return std::move(m_view); }
-
- private:
-  void follow(const OpSpan& span, Picoseconds t) {
-    const bool current = &span == &m_now;
-    const double share = share_of(span, t);
-    const TileOp& op = span.op;
-    switch (op.op) {
-      case Op::load: hold({op.tensor, tile_name(grid_of(m_trace, op.tensor), op), share, current, false, false}); break;
-      case Op::store:
-        if (HeldTile* tile = held(op.tensor)) {
-          tile->in_use = current;
-          tile->spent = !current;
-        } else if (current) {
-          hold({op.tensor, tile_name(grid_of(m_trace, op.tensor), op), 1, true, false, true});
-        }
-        if (!current && is_statistic(op.tensor)) drop(op.tensor);
-        break;
-      case Op::scores:
-        use({Tensor::Q, Tensor::K, Tensor::Q_fp8, Tensor::K_fp8}, current);
-        drop(Tensor::P);
-        hold({Tensor::S, score_name("S", op), share, current, false, true});
-        if (!current) {
-          spend(Tensor::K);
-          spend(Tensor::K_fp8);
-        }
-        break;
-      case Op::mask: use({Tensor::S}, current); break;
-      case Op::softmax:
-      case Op::online_softmax:
-        use({Tensor::S}, current);
-        m_view.rows_progress = current ? share : 0;
-        if (!current) {
-          ++m_view.rows_updates;
-          if (HeldTile* s = held(Tensor::S)) {  // the numerators take the place of the scores
-            s->tensor = Tensor::P;
-            s->name[0] = 'P';
-            if (op.op == Op::online_softmax) s->in_registers = m_weights_in_registers;
-          }
-        }
-        break;
-      case Op::weighted_sum:
-        use({Tensor::P, Tensor::V, Tensor::V_fp8}, current);
-        m_view.acc_done += share;
-        if (!current) {
-          spend(Tensor::P);
-          spend(Tensor::V);
-          spend(Tensor::V_fp8);
-        }
-        break;
-      case Op::normalize:
-        if (!current) hold({Tensor::O, "O[" + std::to_string(op.i) + "]", 1, false, false, true});
-        break;
-      case Op::clear_state:
-      case Op::undo_normalize:
-      case Op::log_sum_exp:
-      case Op::barrier:
-      case Op::wait:
-      case Op::row_dot: break;
-      case Op::clear_gradient: hold_gradient(op, current); break;
-      case Op::probabilities:
-        use({Tensor::S}, current);
-        if (!current) rename(Tensor::S, Tensor::P, score_name("P", op));
-        if (HeldTile* p = held(Tensor::P); p && !current) p->in_registers = m_weights_in_registers;
-        break;
-      case Op::d_probabilities:
-        use({Tensor::dO, Tensor::V}, current);
-        drop(Tensor::dS);
-        hold({Tensor::dP, score_name("dP", op), share, current, false, true});
-        break;
-      case Op::d_scores:
-        use({Tensor::P, Tensor::dP}, current);
-        if (!current) rename(Tensor::dP, Tensor::dS, score_name("dS", op));
-        if (HeldTile* d_s = held(Tensor::dS); d_s && !current) d_s->in_registers = false;  // on the way to dQ and dK
-        break;
-      case Op::gradient_sum:
-        hold_gradient(op, current);
-        if (op.tensor == Tensor::dV) use({Tensor::P, Tensor::dO}, current);
-        if (op.tensor == Tensor::dK) use({Tensor::dS, Tensor::Q}, current);
-        if (op.tensor == Tensor::dQ) use({Tensor::dS, Tensor::K}, current);
-        break;
-      case Op::quantize:
-        use({Tensor::Q, Tensor::K, Tensor::V}, current);
-        hold({op.tensor, tile_name(grid_of(m_trace, op.tensor), op), share, current, false, true});
-        break;
-      case Op::combine: use({Tensor::O_split, Tensor::LSE_split}, current); break;
-    }
-  }
-
-  HeldTile* held(Tensor tensor) {
-    for (HeldTile& tile : m_view.tiles)
-      if (tile.tensor == tensor) return &tile;
-    return nullptr;
-  }
-  void hold(const HeldTile& tile) {
-    if (HeldTile* place = held(tile.tensor))
-      *place = tile;
-    else
-      m_view.tiles.push_back(tile);
-  }
-  /// A gradient grows in registers until it is stored.
-  void hold_gradient(const TileOp& op, bool current) {
-    const int tile = is_by_key(op.tensor) ? op.j : op.i;
-    hold({op.tensor, std::string(name_of(op.tensor)) + "[" + std::to_string(tile) + "]", 1, current, false, true});
-  }
-  void rename(Tensor from, Tensor to, const std::string& name) {
-    drop(to);
-    if (HeldTile* tile = held(from)) {
-      tile->tensor = to;
-      tile->name = name;
-    }
-  }
-  void drop(Tensor tensor) {
-    auto& tiles = m_view.tiles;
-    tiles.erase(std::remove_if(tiles.begin(), tiles.end(), [&](const HeldTile& t) { return t.tensor == tensor; }),
-                tiles.end());
-  }
-  void use(std::initializer_list<Tensor> tensors, bool current) {
-    for (Tensor tensor : tensors)
-      if (HeldTile* tile = held(tensor)) {
-        tile->in_use = current;
-        tile->spent = tile->spent && !current;  // flash_v1 comes back to its K and V
-      }
-  }
-  void spend(Tensor tensor) {
-    if (HeldTile* tile = held(tensor)) tile->spent = true;
-  }
-
-  const StageTrace& m_trace;
-  const OpSpan& m_now;
-  /// Products leave their results in registers. On FMA units P then goes through shared memory, where every thread finds
-  /// the weights of its rows; tensor cores take it from the registers that it is in.
-  bool m_weights_in_registers = false;
-  CtaView m_view;
-};
 
 /// The head of the CTA that is drawn first, so that maps and SMs in view speak of the same: that of the lowest slot at
 /// work among `num_sms` SMs. Where none of them works, of the CTA that ended there last; the first head when all is
@@ -295,7 +120,7 @@ int map_head(const AttentionProblem& problem, const TileGrid& grid, int head) {
 }
 
 TileInFlight in_flight(const StageTrace& trace, const OpSpan& span, int drawn_head, Picoseconds t) {
-  const TileGrid& grid = grid_of(trace, span.op.tensor);
+  const TileGrid& grid = trace.grid_of(span.op.tensor);
   TileInFlight tile;
   tile.tensor = span.op.tensor;
   const int first = map_head(trace.schedule().problem(), grid, drawn_head);  // of the heads that the map shows
@@ -332,6 +157,10 @@ double gb_per_s(double bytes, const OpSpan& span) {
 }  // namespace
 
 std::string what_happens(const StageTrace& trace, const OpSpan& span) { return doing(trace, span); }
+
+std::string score_tile_name(const char* letter, const TileOp& op) {
+  return std::string(letter) + "[" + std::to_string(op.i) + "," + std::to_string(op.j) + "]";
+}
 
 std::string tile_name(const TileGrid& grid, const TileOp& op) {
   std::string name = std::string(name_of(op.tensor)) + "[" + std::to_string(op.row / grid.tile_rows);
@@ -383,27 +212,13 @@ Scene make_scene(const StageTrace& trace, Picoseconds t, int num_sms) {
       scene.sms[static_cast<std::size_t>(track.sm)].port_share +=
           gb_per_s(static_cast<double>(moving->op.sectors * kSectorBytes), *moving) / port;
     }
-    if (track.sm < num_sms)
-      scene.sms[static_cast<std::size_t>(track.sm)].ctas.push_back(CtaFollower(trace, *span, t).take());
+    if (track.sm < num_sms) scene.sms[static_cast<std::size_t>(track.sm)].ctas.push_back(follow_cta(trace, *span, t));
   }
   for (SmView& sm : scene.sms) sm.port_share = std::min(1.0, sm.port_share);
   scene.hbm = {machine.hbm_read_gb_per_s.value, std::min(1.0, hbm_rate / machine.hbm_read_gb_per_s.value)};
   scene.l2 = {machine.l2_gb_per_s.value, std::min(1.0, l2_rate / machine.l2_gb_per_s.value)};
   scene.moved = trace.moved_until(t);
   return scene;
-}
-
-std::vector<CtaView> fullest_ctas(const StageTrace& trace) {
-  std::vector<CtaView> list;
-  for (std::size_t k = 0; k < trace.prediction().kernels.size(); ++k)
-    for (std::size_t n = 0; n < trace.spans().size(); ++n) {
-      const OpSpan& span = trace.spans()[n];
-      if (span.kernel != static_cast<int>(k)) continue;
-      const OpSpan* last = trace.cta_of(span).second - 1;
-      list.push_back(CtaFollower(trace, *last, last->end).take());
-      break;
-    }
-  return list;
 }
 
 }  // namespace flashscope::viz

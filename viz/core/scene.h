@@ -34,37 +34,6 @@ struct TileMap {
   bool operator==(const TileMap&) const = default;
 };
 
-/// A tile held by a CTA.
-struct HeldTile {
-  Tensor tensor = Tensor::Q;
-  std::string name;     // "K[3]", "S[2,5]", "P[2,:]"
-  double filled = 1;    // share that has arrived
-  bool in_use = false;  // read or written by the operation under way
-  bool spent = false;   // the last operation that reads it has ended
-  bool in_registers = false;
-  bool operator==(const HeldTile&) const = default;
-};
-
-/// A CTA and what it holds.
-struct CtaView {
-  int slot = 0;
-  std::int64_t cta = 0;
-  int head = 0, i = 0, j = 0;
-  Op op = Op::barrier;
-  Reason reason = Reason::idle;
-  std::string doing;            // "S = Q·Kᵀ", "load K[3]"
-  double progress = 0;          // of the operation
-  std::vector<HeldTile> tiles;  // in the order in which they came
-  bool has_smem = true;         // false: it keeps nothing there, operands come straight through L1
-  bool has_acc = false;         // this CTA accumulates
-  double acc_done = 0;          // key tiles added to acc, the one under way in part …
-  int acc_total = 0;            // … of all that it will add
-  bool has_rows = false;        // this CTA keeps m and l
-  int rows_updates = 0;         // how often m and l were brought up to date, and …
-  double rows_progress = 0;     // … the share of the rows that the update under way has reached
-  bool operator==(const CtaView&) const = default;
-};
-
 /// One CTA slot of any SM: what the whole-GPU view shows of it.
 struct SlotCell {
   bool busy = false;
@@ -129,13 +98,12 @@ struct Scene {
 /// view have nothing to do, the maps are of the head of the CTA that ended there last.
 Scene make_scene(const StageTrace& trace, Picoseconds t, int num_sms);
 
-/// The first CTA of each kernel as it stands at its end: no other holds more. What boxes for CTAs must have room for.
-std::vector<CtaView> fullest_ctas(const StageTrace& trace);
-
 /// "load K[3] from HBM", "S[2,5] = Q·Kᵀ"
 std::string what_happens(const StageTrace& trace, const OpSpan& span);
 
 /// "K[3]", "S[2,5]", "P[2,:]" for the region of a load or store.
 std::string tile_name(const TileGrid& grid, const TileOp& op);
+/// "S[2,5]" of the tile (i, j) of the scores, or of another letter.
+std::string score_tile_name(const char* letter, const TileOp& op);
 
 }  // namespace flashscope::viz

@@ -52,7 +52,11 @@ Session::Session(std::vector<Machine> machines, std::vector<Recording> recording
       m_wake(std::move(wake)),
       m_open_device(std::move(open_device)),
       m_sweep([this](const SweepRequest& r) { return make_sweep(r, m_machines, m_recordings); }, m_wake),
-      m_validation([this](const ValidateRequest& r) { return make_validation(r, m_machines, m_recordings); }, m_wake),
+      m_validation(
+          [this](const ValidateRequest& r) {
+            return make_validation(r, m_machines, m_recordings, &m_validation_memory);
+          },
+          m_wake),
       m_live([this](const LiveRequest& r) { return make_live_run(r, m_machines, m_open_device); }, m_wake),
       m_worker([this] { work(); }) {}
 
@@ -114,7 +118,10 @@ const Results& Session::poll() {
 
 void Session::request_sweep(const SweepRequest& request) { m_sweep.request({clamp(request.settings), request.over}); }
 
-void Session::request_validation(const ValidateRequest& request) { m_validation.request(request); }
+void Session::request_validation(const ValidateRequest& request, int set) {
+  m_validation_memory.set = set;
+  m_validation.request(request);
+}
 
 void Session::request_live(const LiveRequest& request) { m_live.request({clamp(request.settings), request.press}); }
 

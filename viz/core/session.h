@@ -63,7 +63,8 @@ class Session {
   void request(const Settings& settings);
   /// A sweep or a validation, beside the rest; starts over when it differs from the one under way.
   void request_sweep(const SweepRequest& request);
-  void request_validation(const ValidateRequest& request);
+  /// `set`: of row_sets(), its rows are predicted first.
+  void request_validation(const ValidateRequest& request, int set = 0);
   /// Measures both algorithms on the GPU of this machine.
   void request_live(const LiveRequest& request);
   /// Runs the whole problem however long it takes.
@@ -72,6 +73,7 @@ class Session {
   void cancel();
   void cancel_sweep() { m_sweep.cancel(); }
   void cancel_validation() { m_validation.cancel(); }
+  void resume_validation() { m_validation.resume(); }
   void cancel_live() { m_live.cancel(); }
   /// The latest results; the old ones stay until the first part of the new is there.
   const Results& poll();
@@ -104,6 +106,7 @@ class Session {
 
   Results m_polled;  // of the frame loop alone
   Background<SweepRequest, SweepResult> m_sweep;
+  ValidationMemory m_validation_memory;
   Background<ValidateRequest, Validation> m_validation;
   Background<LiveRequest, LiveRun> m_live;
   Worker m_worker;  // last: it begins at once

@@ -14,6 +14,14 @@ std::vector<std::string> span_names(const std::string& doing);
 /// "HBM", "L2", "SMEM", "FMA", as the boxes of the stage are called; "tensor", "exp", …
 std::string title_of(Reason reason);
 
+/// What time of this reason was spent on: the legend's tips. Lines of a tip's width.
+std::string meaning_of(Reason reason);
+/// The reason of one span in a word. The schedulers that feed the FMA units also issue the instructions of loads and
+/// stores; a load that takes as long as that has the units' colour, but nothing was multiplied: "issue".
+std::string title_of(const OpSpan& span);
+/// One sentence more where the word needs it; else "".
+std::string remark_on(const OpSpan& span);
+
 /// Warpgroups of a CTA that compute at their own pace; 1 where the CTA goes as one. The engine gives such a CTA one row
 /// of spans: what holds the CTA as a whole.
 int folded_warpgroups(const KernelLaunch& launch);

@@ -1,5 +1,6 @@
 #include "viz/core/stage_caption.h"
 
+#include "sim/schedule/algorithms.h"
 #include "viz/core/app_state.h"
 #include "viz/core/text.h"
 
@@ -50,6 +51,13 @@ std::string problem_caption(const Results& results) {
   if (drawn.num_heads() < whole.num_heads() || drawn.seqlen_q < whole.seqlen_q || drawn.seqlen_k < whole.seqlen_k)
     text += " · drawn: " + heads_drawn(drawn, whole) + ", " + rows_drawn(drawn, whole);
   return text;
+}
+
+std::vector<std::string> not_its_tile(const Schedule& schedule) {
+  const TileShape own = algorithm_named(schedule.algorithm(), schedule.problem().pass).default_tile(schedule.problem());
+  if (own.br == schedule.tile().br && own.bc == schedule.tile().bc) return {};
+  const std::string sides = std::to_string(own.br) + " × " + std::to_string(own.bc);
+  return {"kernel built with tiles " + sides, "built with " + sides};
 }
 
 }  // namespace flashscope::viz

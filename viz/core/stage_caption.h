@@ -1,6 +1,7 @@
 // What of the problem the stages draw, in one line.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "viz/core/session.h"
 
@@ -10,5 +11,9 @@ namespace flashscope::viz {
 std::string stage_caption(const Results& results, int level, bool both = true);
 /// In place of the controls, where there is no room for them: the problem and the GPU, then what the stage draws of it.
 std::string problem_caption(const Results& results);
+
+/// Where the tile that is set, which both sides take, is not the one that this side's kernel is built with: which that
+/// is, from the longest words to the shortest. Else empty.
+std::vector<std::string> not_its_tile(const Schedule& schedule);
 
 }  // namespace flashscope::viz

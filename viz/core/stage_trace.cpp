@@ -82,11 +82,14 @@ StageTrace::StageTrace(std::shared_ptr<const Schedule> schedule, const Machine& 
     m_tracks.back().last = m_spans.size();
   }
   m_moved_by = std::move(moved_by);
+  m_begins.reserve(m_spans.size());
+  for (const OpSpan& span : m_spans) m_begins.push_back(span.begin);
 
   index_touches();
   index_moved();
   index_flow();
   index_times();
+  follow_fullest_ctas();
 }
 
 void StageTrace::make_grids() {
@@ -328,13 +331,26 @@ void StageTrace::index_times() {
   for (const KernelPrediction& kernel : m_prediction.kernels) m_kernel_begins.push_back(kernel.begin);
 }
 
+void StageTrace::follow_fullest_ctas() {
+  for (std::size_t kernel = 0; kernel < m_prediction.kernels.size(); ++kernel) {
+    const auto first = std::find_if(m_spans.begin(), m_spans.end(),
+                                    [&](const OpSpan& span) { return span.kernel == static_cast<int>(kernel); });
+    if (first == m_spans.end()) continue;
+    const OpSpan& last = cta_of(*first).second[-1];
+    m_fullest_ctas.push_back(fullest_moment(*this, last));
+  }
+}
+
+const TileGrid& StageTrace::grid_of(Tensor tensor) const {
+  return *std::find_if(m_grids.begin(), m_grids.end(), [&](const TileGrid& grid) { return grid.tensor == tensor; });
+}
+
 const OpSpan* StageTrace::last_begun(const SlotTrack& track, Picoseconds t) const {
-  const auto first = m_spans.begin() + static_cast<std::ptrdiff_t>(track.first);
-  const auto last = m_spans.begin() + static_cast<std::ptrdiff_t>(track.last);
+  const auto first = m_begins.begin() + static_cast<std::ptrdiff_t>(track.first);
+  const auto last = m_begins.begin() + static_cast<std::ptrdiff_t>(track.last);
   // Spans of no length share their begin with the one after them: the last that began is the one.
-  const auto next =
-      std::upper_bound(first, last, t, [](Picoseconds time, const OpSpan& span) { return time < span.begin; });
-  return next == first ? nullptr : &*std::prev(next);
+  const auto next = std::upper_bound(first, last, t);
+  return next == first ? nullptr : &m_spans[static_cast<std::size_t>(next - m_begins.begin()) - 1];
 }
 
 const OpSpan* StageTrace::span_at(const SlotTrack& track, Picoseconds t) const {

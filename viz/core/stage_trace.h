@@ -9,6 +9,7 @@
 #include "sim/machine/machine.h"
 #include "sim/schedule/schedule.h"
 #include "sim/trace/trace.h"
+#include "viz/core/cta_view.h"
 
 namespace flashscope::viz {
 
@@ -45,6 +46,12 @@ struct Touch {
   Picoseconds begin = 0, end = 0;
   bool store = false;
 };
+
+/// How much of the span has passed at t; of a load that was started: of its way.
+inline double share_of(const OpSpan& span, Picoseconds t) {
+  const Picoseconds there = span.there();
+  return t >= there ? 1 : static_cast<double>(t - span.begin) / static_cast<double>(there - span.begin);
+}
 
 /// Touches of every cell of a grid, each cell's in order of their begin.
 class TouchIndex {
@@ -111,8 +118,12 @@ class StageTrace {
   /// What moves at time t for the CTA that does `now`: that, if it is a move, and loads that it started earlier.
   std::vector<const OpSpan*> moving_at(const OpSpan& now, Picoseconds t) const;
 
+  /// The first CTA of each kernel when it holds most; no other holds more. What boxes for CTAs must have room for.
+  const std::vector<CtaView>& fullest_ctas() const { return m_fullest_ctas; }
+
   /// Tensors in global memory, in the schedule's order.
   const std::vector<TileGrid>& grids() const { return m_grids; }
+  const TileGrid& grid_of(Tensor tensor) const;
   const TouchIndex& touches(std::size_t grid) const { return m_touches[grid]; }
   /// True for a tensor that the run writes: reading a tile of it again does not make it unwritten.
   bool is_written(std::size_t grid) const { return m_written[grid]; }
@@ -150,12 +161,15 @@ class StageTrace {
   void index_moved();
   void index_flow();
   void index_times();
+  void follow_fullest_ctas();
 
   std::shared_ptr<const Schedule> m_schedule;
   Machine m_machine;
   Prediction m_prediction;
   ClosedForm m_closed_form;
   std::vector<OpSpan> m_spans;
+  std::vector<Picoseconds>
+      m_begins;  // of m_spans: a frame looks for its time in every track, and these lie close together
   std::vector<Moved> m_moved_by;
   std::vector<SlotTrack> m_tracks;
   std::vector<TileGrid> m_grids;
@@ -169,6 +183,7 @@ class StageTrace {
   Flow m_flow;
   std::vector<Picoseconds> m_boundaries, m_stalls, m_tiles, m_kernel_begins;
   std::vector<std::vector<Picoseconds>> m_cta_ends;  // by kernel
+  std::vector<CtaView> m_fullest_ctas;
 };
 
 /// True for a reason that means waiting instead of working.

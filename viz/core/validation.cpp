@@ -30,10 +30,22 @@ double effort(const RecordingRow& row) {
   return static_cast<double>(p.num_heads()) * num_tiles(p.seqlen_q, row.tile.br) * num_tiles(p.seqlen_k, row.tile.bc);
 }
 
+/// Whether the row will be of the set, as far as that is known before it is predicted.
+bool may_be_of(const RowGroup& set, const RecordingRow& recorded, const Machine& machine) {
+  ValidatedRow row;
+  row.hard = is_hard_row(recorded, machine);
+  row.after_freeze = recorded.predicted.has_value();
+  return set.holds(row);
+}
+
+/// Rows at a time: what two cores do in half the time, with the window's frames beside them.
+constexpr int kSideBySide = 2;
+
 class ValidationJob final : public SlicedJob<Validation> {
  public:
   ValidationJob(const ValidateRequest& request, const std::vector<Machine>& machines,
-                const std::vector<Recording>& recordings) {
+                const std::vector<Recording>& recordings, ValidationMemory* memory)
+      : m_memory(memory) {
     m_validation.machine = request.machine;
     m_validation.origin = "no recording of " + request.machine + " is shipped";
     for (const Machine& machine : machines)
@@ -43,36 +55,69 @@ class ValidationJob final : public SlicedJob<Validation> {
     if (!m_machine || !m_recording) return;
     m_validation.origin =
         "recorded on " + m_recording->gpu + ", " + m_recording->date + ", driver " + m_recording->driver;
-    m_order.resize(m_recording->rows.size());
-    m_validation.total = m_order.size();
-    std::iota(m_order.begin(), m_order.end(), std::size_t{0});
-    std::stable_sort(m_order.begin(), m_order.end(), [&](std::size_t a, std::size_t b) {
+    m_validation.total = m_recording->rows.size();
+    m_left.resize(m_recording->rows.size());
+    std::iota(m_left.begin(), m_left.end(), std::size_t{0});
+    std::stable_sort(m_left.begin(), m_left.end(), [&](std::size_t a, std::size_t b) {
       return effort(m_recording->rows[a]) < effort(m_recording->rows[b]);
     });
+    if (!m_memory) return;
+    for (const auto& [index, row] : m_memory->rows[request.machine]) {
+      m_validation.rows.push_back(row);
+      m_left.erase(std::find(m_left.begin(), m_left.end(), index));
+    }
+    m_shows_kept = !m_validation.rows.empty();
   }
 
   bool step(const std::function<bool()>& wanted) override {
-    if (m_next == m_order.size()) return false;
-    const std::size_t index = m_order[m_next++];
-    ValidatedRow row = validated_row_or_why(m_recording->rows[index], *m_machine, wanted);
-    row.index = index;
-    auto& rows = m_validation.rows;
-    rows.insert(std::upper_bound(rows.begin(), rows.end(), row,
-                                 [](const ValidatedRow& a, const ValidatedRow& b) { return a.index < b.index; }),
-                std::move(row));
-    return m_next < m_order.size();
+    if (m_shows_kept) {  // what is known comes at once
+      m_shows_kept = false;
+      return !m_left.empty();
+    }
+    std::vector<std::size_t> next;
+    while (!m_left.empty() && std::ssize(next) < std::min(kSideBySide, Worker::at_once())) next.push_back(take_next());
+    std::vector<ValidatedRow> rows(next.size());
+    const auto predict = [&](std::size_t n) {
+      rows[n] = validated_row_or_why(m_recording->rows[next[n]], *m_machine, wanted);
+      rows[n].index = next[n];
+    };
+    std::vector<std::unique_ptr<Worker>> others;
+    for (std::size_t n = 1; n < next.size(); ++n) others.push_back(std::make_unique<Worker>([&, n] { predict(n); }));
+    if (!next.empty()) predict(0);
+    for (const auto& other : others) other->join();
+    if (!wanted()) return true;  // a row may be half a row
+    for (ValidatedRow& row : rows) {
+      if (m_memory) m_memory->rows[m_validation.machine][row.index] = row;
+      auto& done = m_validation.rows;
+      done.insert(std::upper_bound(done.begin(), done.end(), row,
+                                   [](const ValidatedRow& a, const ValidatedRow& b) { return a.index < b.index; }),
+                  std::move(row));
+    }
+    return !m_left.empty();
   }
   Validation result() const override { return m_validation; }
   double progress() const override {
-    return m_order.empty() ? 1 : static_cast<double>(m_next) / static_cast<double>(m_order.size());
+    const std::size_t total = m_validation.total;
+    return total == 0 ? 1 : static_cast<double>(m_validation.rows.size()) / static_cast<double>(total);
   }
 
  private:
+  std::size_t take_next() {
+    const RowGroup& set = row_sets()[static_cast<std::size_t>(m_memory ? m_memory->set.load() : 0)];
+    auto next = std::find_if(m_left.begin(), m_left.end(),
+                             [&](std::size_t index) { return may_be_of(set, m_recording->rows[index], *m_machine); });
+    if (next == m_left.end()) next = m_left.begin();
+    const std::size_t index = *next;
+    m_left.erase(next);
+    return index;
+  }
+
   const Machine* m_machine = nullptr;
   const Recording* m_recording = nullptr;
+  ValidationMemory* m_memory;
   Validation m_validation;
-  std::vector<std::size_t> m_order;
-  std::size_t m_next = 0;
+  std::vector<std::size_t> m_left;  // places in the recording, short runs first
+  bool m_shows_kept = false;
 };
 
 }  // namespace
@@ -131,8 +176,9 @@ Figure validation_figure(const Validation& validation, MeasuredQuantity quantity
 
 std::unique_ptr<SlicedJob<Validation>> make_validation(const ValidateRequest& request,
                                                        const std::vector<Machine>& machines,
-                                                       const std::vector<Recording>& recordings) {
-  return std::make_unique<ValidationJob>(request, machines, recordings);
+                                                       const std::vector<Recording>& recordings,
+                                                       ValidationMemory* memory) {
+  return std::make_unique<ValidationJob>(request, machines, recordings, memory);
 }
 
 Sheet sheet_of(const Validation& validation) {

@@ -1,5 +1,7 @@
 // All rows of a recording, predicted one by one beside the frame loop: what the Validate view shows.
 #pragma once
+#include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,10 +33,18 @@ struct ValidateRequest {
   std::string machine;
   bool operator==(const ValidateRequest&) const = default;
 };
-/// A slice is a row. Each is predicted at the SM clock it was recorded at; short runs first.
+/// What outlives a validation: a row that this program has predicted is not predicted again.
+struct ValidationMemory {
+  std::map<std::string, std::map<std::size_t, ValidatedRow>> rows;  // by machine and place; of the worker alone
+  std::atomic<int> set{0};  // of row_sets(): its rows are looked at, and predicted before the others
+};
+
+/// A slice is one row, or two side by side where there are threads. Each is predicted at the SM clock it was recorded
+/// at; those of the set that is looked at first, and of these the short runs. `memory` outlives the job.
 std::unique_ptr<SlicedJob<Validation>> make_validation(const ValidateRequest& request,
                                                        const std::vector<Machine>& machines,
-                                                       const std::vector<Recording>& recordings);
+                                                       const std::vector<Recording>& recordings,
+                                                       ValidationMemory* memory = nullptr);
 
 Sheet sheet_of(const Validation& validation);
 

@@ -16,6 +16,7 @@ Worker::Worker(std::function<void()> loop) : m_thread(std::move(loop)) {}
 Worker::~Worker() = default;
 void Worker::join() { m_thread.join(); }
 void Worker::pause() {}
+int Worker::at_once() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 bool Worker::lend(std::chrono::milliseconds) { return false; }
 
 #else
@@ -93,6 +94,8 @@ void Worker::join() {
 void Worker::pause() {
   if (Fiber::running && Clock::now() >= Fiber::until) Fiber::step_aside(false);
 }
+
+int Worker::at_once() { return 1; }
 
 bool Worker::lend(std::chrono::milliseconds time) {
   const auto end = Clock::now() + time;

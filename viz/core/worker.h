@@ -24,6 +24,8 @@ class Worker {
   /// Inside long work, and never with a mutex held or from a catch block: a fiber whose time is over steps aside for the
   /// frame loop. Threads go on.
   static void pause();
+  /// How many run at the same time: as many threads as the machine has cores; fibers one after the other.
+  static int at_once();
   /// Fibers run for about `time`, each in turn. True when one of them has more to do. Threads need nobody: false.
   static bool lend(std::chrono::milliseconds time);
   /// As condition_variable::wait, on both sides.

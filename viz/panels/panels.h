@@ -35,7 +35,7 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
                                      const std::array<std::optional<double>, 2>& recorded_us);
 
 /// What the user asked of the session by a button.
-enum class Request { none, confirm, cancel, measure };
+enum class Request { none, confirm, cancel, measure, resume };
 /// Predicted beside recorded, for both algorithms; measures on the GPU of this machine.
 Request comparison_panel(const Ui& ui, const Rect& area, const Results& results,
                          const std::vector<Comparison>& comparisons);

@@ -124,7 +124,8 @@ void equations(const Ui& ui, ImDrawList* list, const Rect& area, const SoftmaxCh
        r + " · " + value_text(s.acc_before) + " + " + value_text(added_acc) + " = " + value_text(s.acc));
 }
 
-void table(const Ui& ui, ImDrawList* list, const Rect& area, const SoftmaxChoice& choice, const SoftmaxSteps& steps) {
+/// Returns the y below.
+float table(const Ui& ui, ImDrawList* list, const Rect& area, const SoftmaxChoice& choice, const SoftmaxSteps& steps) {
   const Palette& c = *ui.colors;
   static const char* heads[] = {"keys", "m", "rescale", "ℓ", "acc"};
   const float w = area.w / 5;
@@ -149,6 +150,7 @@ void table(const Ui& ui, ImDrawList* list, const Rect& area, const SoftmaxChoice
                   done ? c.text : c.text_dim, cells[k], k == 0 ? Align::left : Align::right);
     y += row_h;
   }
+  return y;
 }
 
 void naive(const Ui& ui, ImDrawList* list, const Rect& area, SoftmaxChoice& choice, const SoftmaxSteps& steps) {
@@ -183,7 +185,9 @@ void naive(const Ui& ui, ImDrawList* list, const Rect& area, SoftmaxChoice& choi
     }
     y += row_h;
   }
-  draw_text(ui, list, ui.fonts.bold, area.x, area.bottom() - ui.px(18), area.w, steps.naive_fails ? c.warning : c.text,
+  // The result stands below what it is made of, also where the panel is much taller.
+  draw_text(ui, list, ui.fonts.bold, area.x, std::min(y + ui.px(5), area.bottom() - ui.px(18)), area.w,
+            steps.naive_fails ? c.warning : c.text,
             "O = " + value_text(steps.naive_o) + (steps.naive_fails ? ": lost" : ""), Align::right);
 }
 
@@ -214,9 +218,9 @@ void softmax_panel(const Ui& ui, const Rect& area, AppState& state, const Softma
 
   const float naive_w = std::min(ui.px(270), inner.w * 0.42f);
   const float left_w = inner.w - naive_w - ui.px(24);
-  table(ui, list, {inner.x, y, left_w, inner.bottom() - y - ui.px(22)}, choice, steps);
+  const float below = table(ui, list, {inner.x, y, left_w, inner.bottom() - y - ui.px(22)}, choice, steps);
   if (choice.tiles == tiles)
-    draw_text(ui, list, ui.fonts.bold, inner.x, inner.bottom() - ui.px(18), left_w,
+    draw_text(ui, list, ui.fonts.bold, inner.x, std::min(below + ui.px(5), inner.bottom() - ui.px(18)), left_w,
               std::fabs(steps.o - steps.reference_o) <= 1e-12 * std::max(1.0, std::fabs(steps.o)) ? c.good : c.text,
               "O = acc / ℓ = " + value_text(steps.o) + ";  plain softmax: " + value_text(steps.reference_o));
   naive(ui, list, {inner.right() - naive_w, y, naive_w, inner.bottom() - y}, choice, steps);

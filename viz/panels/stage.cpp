@@ -6,6 +6,7 @@
 
 #include "sim/schedule/algorithms.h"
 #include "viz/core/app_state.h"
+#include "viz/core/stage_caption.h"
 #include "viz/core/stage_counters.h"
 #include "viz/core/text.h"
 #include "viz/panels/panels.h"
@@ -104,6 +105,16 @@ class StageDrawing : StagePart {
       if (over && !running) fill(m_list, {x, y + px(16), w, px(1)}, m_c.line);
       x += w + px(14);
     }
+    own_tile(x, y, right - x);
+  }
+
+  /// Both sides take the tile that is set: a recording has this kernel in another.
+  void own_tile(float x, float y, float room) {
+    for (const std::string& words : not_its_tile(m_trace.schedule()))
+      if (text_width(m_ui.fonts.small, words) <= room) {
+        text(m_ui.fonts.small, x, y, room, m_c.warning, words, Align::right);
+        break;
+      }
   }
 
   void counters(const Rect& area) {

@@ -25,8 +25,9 @@ class SmsDrawing : StagePart {
     const bool halved = m_level == 0;  // two CTAs side by side, each below its name
     const float inner = sm_width(w) - px(14);
     float needed = px(122);
+    static const std::vector<CtaView> none;
     for (const StageTrace* trace : {&m_trace, m_view.beside})
-      for (const CtaView& cta : trace ? fullest_ctas(*trace) : std::vector<CtaView>())
+      for (const CtaView& cta : trace ? trace->fullest_ctas() : none)
         needed = std::max(needed, px(20) + stage_cta_height(m_view, halved ? (inner - px(16)) / 2 : inner, cta) +
                                       px(halved ? 19 : 22));
     return needed;

@@ -197,6 +197,8 @@ void legend_line(const Ui& ui, ImDrawList* list, float x, float y, const std::ve
     const std::string name = title_of(reason);
     const float w = text_width(ui.fonts.small, name);
     draw_text(ui, list, ui.fonts.small, x, y, w + 1, ui.colors->text_dim, name);
+    if (ImGui::IsWindowHovered() && ImGui::IsMouseHoveringRect({x - ui.px(14), y}, {x + w, y + ui.px(16)}))
+      ImGui::SetTooltip("%s", meaning_of(reason).c_str());
     x += w + ui.px(12);
   }
 }
@@ -249,12 +251,13 @@ std::vector<Reason> units_of(const Results& results) {
 void span_tip(const StageTrace& trace, const SlotTrack& track, double t) {
   const OpSpan* span = trace.span_at(track, static_cast<Picoseconds>(t));
   if (!span) return;
-  std::string text = what_happens(trace, *span) + "\n" + title_of(span->reason) + ": " +
+  std::string text = what_happens(trace, *span) + "\n" + title_of(*span) + ": " +
                      time_text(static_cast<double>(span->end - span->begin) / 1e6) + ", from " +
                      time_text(static_cast<double>(span->begin) / 1e6) + "\nSM " + std::to_string(span->sm) + ", CTA " +
                      grouped(span->cta);
   if (span->op.bytes > 0) text += ", " + size_text(static_cast<double>(span->op.bytes));
   if (span->hbm_bytes > 0) text += ", of it " + size_text(static_cast<double>(span->hbm_bytes)) + " from HBM";
+  if (const std::string remark = remark_on(*span); !remark.empty()) text += "\n" + remark;
   const int folded = folded_warpgroups(trace.schedule().kernels()[static_cast<std::size_t>(span->kernel)]);
   if (folded > 1)
     text += "\n" + std::to_string(folded) + " warpgroups in one row: products whole, of the rest\n" +

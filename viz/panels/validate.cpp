@@ -141,15 +141,20 @@ ValidateAnswer validate_panel(const Ui& ui, const Rect& area, AppState& state, c
     ImGui::SetCursorScreenPos({inner.x, inner.bottom() - ui.px(20)});
     ImGui::PushFont(ui.fonts.small);
     const std::string done = grouped(static_cast<std::int64_t>(validation.rows.size())) + " of " +
-                             grouped(static_cast<std::int64_t>(validation.total)) + " rows predicted, short runs first";
+                             grouped(static_cast<std::int64_t>(validation.total)) + " rows predicted, short runs" +
+                             (state.validate_set > 0 ? " of these first" : " first");
     ImGui::ProgressBar(static_cast<float>(progress), {inner.w - ui.px(76), ui.px(20)}, done.c_str());
     ImGui::SameLine();
     if (ImGui::Button("Cancel")) answer.request = Request::cancel;
     ImGui::PopFont();
   } else if (validation.rows.size() < validation.total) {
-    draw_text(ui, list, ui.fonts.small, inner.x, inner.bottom() - ui.px(16), inner.w, c.warning,
+    draw_text(ui, list, ui.fonts.small, inner.x, inner.bottom() - ui.px(18), inner.w - ui.px(76), c.warning,
               "Stopped: " + grouped(static_cast<std::int64_t>(validation.rows.size())) + " of " +
-                  grouped(static_cast<std::int64_t>(validation.total)) + " rows predicted, the long runs are missing.");
+                  grouped(static_cast<std::int64_t>(validation.total)) + " rows predicted, long runs are missing.");
+    ImGui::SetCursorScreenPos({inner.right() - ui.px(70), inner.bottom() - ui.px(20)});
+    ImGui::PushFont(ui.fonts.small);
+    if (ImGui::Button("Go on", {ui.px(70), 0})) answer.request = Request::resume;
+    ImGui::PopFont();
   }
   end_panel();
 

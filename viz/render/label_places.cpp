@@ -48,6 +48,36 @@ bool crosses(const Rect& r, ImVec2 a, ImVec2 b) {
   return within(a.x, b.x - a.x, r.x, r.right()) && within(a.y, b.y - a.y, r.y, r.bottom());
 }
 
+Rect place_beside(const std::vector<ImVec2>& curve, const Rect& wanted, const LabelGround& ground) {
+  const Rect& plot = ground.plot;
+  const auto is_clear = [&](const Rect& r) {
+    if (r.x < plot.x || r.y < plot.y || r.right() > plot.right() || r.bottom() > plot.bottom()) return false;
+    for (const auto* list : {&ground.taken, &ground.dots})
+      if (std::any_of(list->begin(), list->end(), [&](const Rect& t) { return touch(r, t); })) return false;
+    for (const auto& line : ground.curves)
+      for (std::size_t n = 1; n < line.size(); ++n)
+        if (crosses(r, line[n - 1], line[n])) return false;
+    return true;
+  };
+  if (is_clear(wanted)) return wanted;
+  const float step = std::max(2.0f, wanted.h / 3), reach = std::max(plot.w, plot.h);
+  for (float away = ground.gap; away < reach; away += step)
+    for (std::size_t n = curve.size(); n-- > 1;) {
+      const ImVec2 from = curve[n], to = curve[n - 1];
+      const float length = std::hypot(to.x - from.x, to.y - from.y);
+      for (float along = 0; along < length; along += step) {
+        const float x = from.x + (to.x - from.x) * along / length, y = from.y + (to.y - from.y) * along / length;
+        // Below and above at the right and at the left: the corner next to the curve.
+        for (const Rect& r : {Rect{x + away, y + away, wanted.w, wanted.h},
+                              Rect{x - away - wanted.w, y - away - wanted.h, wanted.w, wanted.h},
+                              Rect{x - away - wanted.w, y + away, wanted.w, wanted.h},
+                              Rect{x + away, y - away - wanted.h, wanted.w, wanted.h}})
+          if (is_clear(r)) return r;
+      }
+    }
+  return wanted;
+}
+
 std::vector<std::optional<Rect>> label_places(const std::vector<GuideLabel>& labels, const LabelGround& ground) {
   const Rect& plot = ground.plot;
   std::vector<std::optional<Rect>> places;

@@ -20,12 +20,17 @@ struct LabelGround {
   float gap = 0;                            // between a label and its line
   std::vector<Rect> taken;                  // other labels
   std::vector<std::vector<ImVec2>> curves;  // polylines
+  std::vector<Rect> dots = {};
 };
 
 /// For each label a place in the plot that touches no other label and no other guide, and where there is one, no curve
 /// and no vertical guide either; without a value where even the first is not to be had. Labels earlier in the list
 /// choose first.
 std::vector<std::optional<Rect>> label_places(const std::vector<GuideLabel>& labels, const LabelGround& ground);
+
+/// A place for the name of a curve: `wanted` where that is on nothing, else the nearest to the curve that is on no dot,
+/// no curve and no other label, and of equally near ones the nearest to its end. `wanted` where the plot has none.
+Rect place_beside(const std::vector<ImVec2>& curve, const Rect& wanted, const LabelGround& ground);
 
 /// Whether the segment from a to b passes through the rectangle.
 bool crosses(const Rect& r, ImVec2 a, ImVec2 b);

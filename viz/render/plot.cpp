@@ -175,6 +175,13 @@ class FigureDrawing {
     }
   }
 
+  std::vector<ImVec2> drawn(const Series& series) const {
+    std::vector<ImVec2> places;
+    for (const FigurePoint& point : series.points)
+      if (const ImVec2 p = at(point); drawable(p)) places.push_back(p);
+    return places;
+  }
+
   /// Each label where it covers nothing else, on a ground that keeps the grid out of the letters.
   void guide_labels() {
     LabelGround ground = {m_plot, px(15), px(2), {}, {}};
@@ -183,17 +190,21 @@ class FigureDrawing {
       text(m_ui.fonts.small, r.x, r.y, r.w + 1, color, label);
     };
     for (const Series& series : m_figure.series) {
-      if (series.form == Series::Form::line && series.points.size() <= kCrowd) {
-        ground.curves.emplace_back();
-        for (const FigurePoint& point : series.points)
-          if (const ImVec2 p = at(point); drawable(p)) ground.curves.back().push_back(p);
-      }
+      const float r = px(7);
+      if (series.form == Series::Form::line && series.points.size() <= kCrowd)
+        ground.curves.push_back(drawn(series));
+      else if (series.form != Series::Form::line)
+        for (const ImVec2& p : drawn(series)) ground.dots.push_back({p.x - r, p.y - r, 2 * r, 2 * r});
+    }
+    for (const Series& series : m_figure.series) {
       if (!is_labelled(series) || series.points.empty() || series.name.empty()) continue;
       const float w = text_width(m_ui.fonts.small, series.name), h = px(15);
       const ImVec2 end = at(series.points.back());
       const bool flat = series.points.size() > 1 && at(series.points[series.points.size() - 2]).y == end.y;
-      const Rect r = {std::min(end.x, m_plot.right()) - w - px(4), flat ? end.y - h - px(2) : end.y + px(14), w, h};
+      const Rect wanted = {std::min(end.x, m_plot.right()) - w - px(4), flat ? end.y - h - px(2) : end.y + px(14), w,
+                           h};
       if (!drawable(end)) continue;
+      const Rect r = place_beside(drawn(series), wanted, ground);
       text(m_ui.fonts.small, r.x, r.y, w + 1, m_c.text_dim, series.name);
       ground.taken.push_back(r);
     }
