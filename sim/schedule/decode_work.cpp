@@ -102,7 +102,7 @@ WarpWork split_kv_work(const Schedule& schedule, const TileOp& op, const CopySha
       if (op.tensor == Tensor::block_table)  // an entry a thread, then into shared memory
         return work.then({.instructions = 12, .clocks = 24, .alu = 6, .wavefronts = 1});
       for (int head = 0; head < op.heads; ++head)
-        work.then(op.starts ? start_copy_work(copy, shape.width) : copy_in_work(copy));
+        work.then(op.starts ? start_copy_work(copy, shape.width, RowCheck::each) : copy_in_work(copy));
       if (op.tensor == Tensor::Q) return work.then(zero_rest_work(copy, kDecodeRows, shape.width));
       if (schedule.tile().page_size > 0) {  // each vector's page out of shared memory, and its row there
         const int vectors = ceil_div(copy.rows * ceil_div(copy.cols, copy.vector), copy.threads);

@@ -52,11 +52,15 @@ WarpWork mma_work(const MmaTile& tile, int depth, AFrom a, int element_bytes) {
       .then(product_step(tile, a_loads, converts, element_bytes), ceil_div(depth, 16));
 }
 
-WarpWork start_copy_work(const CopyShape& copy, int width) {
+WarpWork start_copy_work(const CopyShape& copy, int width, RowCheck check) {
   const int vectors = ceil_div(copy.rows * copy.cols, std::max(1, copy.vector) * std::max(1, copy.threads));
   WarpWork work;
   if (copy.cols == width && copy.vector > 1) {  // a thread's vectors lie a fixed distance apart, known to the compiler
-    work.then({.instructions = 10, .clocks = 24, .alu = 6});
+    // Both as compiled: flash_v2_tensor's K and V; and all others, which work out addresses vector by vector (10 to 14
+    // instructions), because each is under a condition of its own.
+    const bool checks = check == RowCheck::each;
+    work.then({.instructions = 10, .clocks = 24, .alu = 6, .waits = checks ? 2 : 0});
+    if (checks) return work.then({.instructions = 12, .clocks = 19, .fma = 3, .alu = 7, .wavefronts = 4}, vectors);
     return work.then({.instructions = 3, .clocks = 6, .alu = 2, .wavefronts = 4}, vectors);
   }
   work.then({.instructions = 54, .clocks = 150, .alu = 30, .mufu = 3, .waits = 3});  // two divisions, as in fma_work.cpp
@@ -69,6 +73,13 @@ WarpWork round_work(const MmaTile& tile) {
   return WarpWork().then({.instructions = n, .clocks = 2 * n, .fma = kPairs * pairs, .alu = pairs, .wavefronts = pairs});
 }
 
+WarpWork round_scores_work(const MmaTile& tile) {
+  const int pairs = 2 * tile.rows16 * tile.cols8;  // two multiplications, a rounding, an address and a store
+  return WarpWork()
+      .then({.instructions = 30, .clocks = 80, .fma = 4, .alu = 18, .waits = 1})
+      .then({.instructions = 7 * pairs, .clocks = 10 * pairs, .fma = 3 * pairs, .alu = 3 * pairs, .wavefronts = pairs});
+}
+
 MmaTile mma_scores_tile(const TileShape& tile) {
   return {std::max(1, ceil_div(tile.br, 16 * kMmaWarps)), ceil_div(tile.bc, 8)};
 }
@@ -76,8 +87,8 @@ MmaTile mma_output_tile(const TileShape& tile, int width) {
   return {std::max(1, ceil_div(tile.br, 16 * kMmaWarps)), width / 8};
 }
 
-WarpWork mma_load_work(const TileOp& op, const CopyShape& copy, int tile_rows, int width) {
-  WarpWork work = op.starts ? start_copy_work(copy, width) : copy_in_work(copy);
+WarpWork mma_load_work(const TileOp& op, const CopyShape& copy, int tile_rows, int width, RowCheck check) {
+  WarpWork work = op.starts ? start_copy_work(copy, width, check) : copy_in_work(copy);
   return copy.rows == tile_rows ? work : work.then(zeroing_work(tile_rows * width, copy.threads));
 }
 
@@ -96,15 +107,15 @@ WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopySha
     case Op::load: {
       const Layout layout = layout_of(op.tensor);
       const int tile_cols = layout == Layout::scores ? tile.bc : width;
-      WarpWork work = op.starts ? start_copy_work(copy, tile_cols) : copy_in_work(copy);
+      WarpWork work = op.starts ? start_copy_work(copy, tile_cols, RowCheck::each) : copy_in_work(copy);
       return work.then(zero_rest_work(copy, layout == Layout::by_key ? tile.bc : tile.br, tile_cols));
     }
     case Op::store: {
       if (layout_of(op.tensor) == Layout::statistic) return copy_out_work(copy);
       const int vectors = ceil_div(copy.rows * copy.cols, std::max(1, copy.vector) * std::max(1, copy.threads));
       return WarpWork()
-          .then({.instructions = 54, .clocks = 150, .alu = 30, .mufu = 3, .waits = 3})
-          .then({.instructions = 14, .clocks = 36, .fma = 3, .alu = 8, .wavefronts = 4, .waits = 1}, vectors);
+          .then({.instructions = 54, .clocks = 190, .fma = 20, .alu = 24, .mufu = 3, .waits = 5})
+          .then({.instructions = 24, .clocks = 56, .fma = 7, .alu = 14, .wavefronts = 4, .waits = 1}, vectors);
     }
     case Op::scores: return mma_transposed_work(scores, width, element);
     case Op::weighted_sum: return mma_work(output, tile.bc, AFrom::registers, element);
@@ -350,7 +361,7 @@ WarpWork mma_backward_work(const Schedule& schedule, const TileOp& op, const Cop
     case Op::load:
       if (layout_of(op.tensor) == Layout::statistic) return start_statistic_work();
       return mma_load_work(op, copy, layout_of(op.tensor) == Layout::by_key ? schedule.tile().bc : schedule.tile().br,
-                           width);
+                           width, RowCheck::each);
     case Op::store: {
       const WarpWork work = mma_warp_work(schedule, op, copy);
       return layout_of(op.tensor) == Layout::statistic ? work : round_work(gradient).then(work);
