@@ -193,7 +193,8 @@ WarpWork copy_in_work(const CopyShape& copy) {
 }
 
 WarpWork zeroing_work(int elements, int threads) {
-  return WarpWork().then({.instructions = 16, .clocks = 69, .fma = 3, .alu = 11, .wavefronts = 1},
+  // Where shared memory begins is asked of a special register each time, and waited for.
+  return WarpWork().then({.instructions = 16, .clocks = 69, .fma = 3, .alu = 11, .wavefronts = 1, .waits = 1},
                          ceil_div(elements, std::max(1, threads)));
 }
 

@@ -63,9 +63,10 @@ WarpWork start_copy_work(const CopyShape& copy, int width, RowCheck check) {
     if (checks) return work.then({.instructions = 12, .clocks = 19, .fma = 3, .alu = 7, .wavefronts = 4}, vectors);
     return work.then({.instructions = 3, .clocks = 6, .alu = 2, .wavefronts = 4}, vectors);
   }
-  work.then({.instructions = 54, .clocks = 150, .alu = 30, .mufu = 3, .waits = 3});  // two divisions, as in fma_work.cpp
-  // As flash_v2_tensor is compiled; what the loop needs of the tile comes from shared memory each time.
-  return work.then({.instructions = 26, .clocks = 60, .fma = 8, .alu = 13, .wavefronts = 7, .waits = 1}, vectors);
+  // Where a thread starts and its step: a division by a chain of conversions and a reciprocal. Then a loop, whose address
+  // registers are waited for at each turn; three of its instructions do nothing, but the compiler has them before a cp.async.
+  work.then({.instructions = 59, .clocks = 197, .fma = 21, .alu = 28, .mufu = 3, .waits = 6});
+  return work.then({.instructions = 26, .clocks = 60, .fma = 8, .alu = 13, .wavefronts = 4, .waits = 1}, vectors);
 }
 
 WarpWork round_work(const MmaTile& tile) {
@@ -87,14 +88,35 @@ MmaTile mma_output_tile(const TileShape& tile, int width) {
   return {std::max(1, ceil_div(tile.br, 16 * kMmaWarps)), width / 8};
 }
 
+namespace {
+
+/// A pass over all elements of a tile of which some are zeroed, an element a thread: a warp that has none goes by, and one
+/// that has asks a special register where shared memory begins.
+WarpWork zero_some_work(int elements, int with_some, int threads) {
+  const int turns = ceil_div(elements, threads), storing = std::min(turns, ceil_div(with_some, threads));
+  return WarpWork()
+      .then({.instructions = 25, .clocks = 83, .fma = 4, .alu = 16, .wavefronts = 1, .waits = 1}, storing)
+      .then({.instructions = 12, .clocks = 50, .fma = 2, .alu = 6}, turns - storing);
+}
+
+/// zero_columns(): those from `cols` on of all rows; a warp has 32 neighbours of a row, or whole rows.
+WarpWork zero_right_work(int rows, int cols, int width, int threads) {
+  return cols == width ? WarpWork() : zero_some_work(rows * width, rows * (width - cols / kWarpSize * kWarpSize), threads);
+}
+/// zero_rows(): the rows from `rows` on.
+WarpWork zero_below_work(int rows, int all, int width, int threads) {
+  return rows == all ? WarpWork() : zero_some_work(all * width, (all - rows) * width, threads);
+}
+
+}  // namespace
+
 WarpWork mma_load_work(const TileOp& op, const CopyShape& copy, int tile_rows, int width, RowCheck check) {
   WarpWork work = op.starts ? start_copy_work(copy, width, check) : copy_in_work(copy);
-  return copy.rows == tile_rows ? work : work.then(zeroing_work(tile_rows * width, copy.threads));
+  return work.then(zero_below_work(copy.rows, tile_rows, width, copy.threads));
 }
 
 WarpWork zero_columns_work(const AttentionProblem& problem, int rows) {
-  const int width = fma_width(problem.head_dim);
-  return problem.head_dim == width ? WarpWork() : zeroing_work(rows * width, kMmaThreads);
+  return zero_right_work(rows, problem.head_dim, fma_width(problem.head_dim), kMmaThreads);
 }
 
 WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy) {
@@ -108,7 +130,9 @@ WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopySha
       const Layout layout = layout_of(op.tensor);
       const int tile_cols = layout == Layout::scores ? tile.bc : width;
       WarpWork work = op.starts ? start_copy_work(copy, tile_cols, RowCheck::each) : copy_in_work(copy);
-      return work.then(zero_rest_work(copy, layout == Layout::by_key ? tile.bc : tile.br, tile_cols));
+      const int tile_rows = layout == Layout::by_key ? tile.bc : tile.br;
+      return work.then(zero_right_work(tile_rows, copy.cols, tile_cols, copy.threads))
+          .then(zero_below_work(copy.rows, tile_rows, tile_cols, copy.threads));
     }
     case Op::store: {
       if (layout_of(op.tensor) == Layout::statistic) return copy_out_work(copy);
