@@ -166,6 +166,7 @@ class Run {
     const int num_sms = static_cast<int>(m_machine.num_sms.value);
     m_slots = fit.ctas_per_sm;
     m_loads_ahead = launch.persistent;
+    m_warps_copy = launch.matrix_unit != MatrixUnit::wgmma;
     m_sms.assign(static_cast<std::size_t>(num_sms), {});
     m_goes_on.assign(m_sms.size() * static_cast<std::size_t>(m_slots), kNever);
     m_residents.assign(m_goes_on.size(), {});
@@ -406,7 +407,8 @@ class Run {
                      Picoseconds& arrival) {
     const Fetch fetched = fetch(sm, resident, step, resident.loads_ahead ? resident.loads_from : now);
     latest(on_core(sm, step, now), step.reason, end, reason);
-    Arrival last{std::max(fetched.there, end), fetched.reason};
+    // Where warps copy vector by vector (cp.async), the last of them is asked for when they have issued it.
+    Arrival last{std::max(fetched.there, m_warps_copy ? end + fetched.latency : end), fetched.reason};
     if (!resident.under_way.empty() && resident.under_way.back().at > last.at) last = resident.under_way.back();
     resident.under_way.push_back(last);
     arrival = last.at;
@@ -487,6 +489,7 @@ class Run {
   std::vector<Sm> m_sms;
   int m_slots = 0;                     // of an SM
   bool m_loads_ahead = false;          // a kernel of persistent CTAs
+  bool m_warps_copy = false;           // a kernel without TMA
   std::vector<Picoseconds> m_goes_on;  // by SM and slot
   std::vector<Resident> m_residents;
   Earliest m_earliest;  // of the SMs, by what they want next of what all share

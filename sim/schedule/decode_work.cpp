@@ -53,8 +53,19 @@ WarpWork tensor_core_work(const Shape& s, const TileOp& op) {
     }
     case Op::weighted_sum: return mma_work({1, s.width / 8}, 16 * sixteens, AFrom::registers, 2);
     case Op::clear_state: return arithmetic_work(rows * columns);
-    // The warps' O are added up, one warp after the other: each multiplies, reads and writes all rows.
-    case Op::normalize: return arithmetic_work(2 * rows * columns * kDecodeWarps).then(stage_work(rows, columns));
+    case Op::normalize: {
+      // The warps' O are added up, one warp after the other: each multiplies, reads and writes all rows while the others
+      // wait for it.
+      const Stretch turn = {.instructions = rows * (18 * columns / 5 + 44),
+                            .clocks = rows * (5 * columns + 140),
+                            .fma = 2 * rows * columns,
+                            .alu = 20 * rows,
+                            .mufu = 2 * rows,
+                            .wavefronts = 2 * rows * columns,
+                            .waits = 5 * rows};
+      constexpr int kOthers = kDecodeWarps - 1;
+      return WarpWork().then(turn).then({.clocks = kOthers * turn.clocks, .waits = kOthers * turn.waits});
+    }
     case Op::log_sum_exp: return row_end_work(rows);
     default: return no_work(op);
   }
@@ -108,6 +119,8 @@ WarpWork split_kv_work(const Schedule& schedule, const TileOp& op, const CopySha
         const int vectors = ceil_div(copy.rows * ceil_div(copy.cols, copy.vector), copy.threads);
         work.then({.instructions = 8, .clocks = 16, .alu = 6, .wavefronts = 1, .waits = 1}, vectors);
       }
+      // Half of what the loop executes around its copies and products: the next tile's rows, and whether some are missing.
+      if (tensor_cores) work.then({.instructions = 28, .clocks = 80, .fma = 8, .alu = 16, .waits = 1});
       const int cols = tensor_cores ? copy.cols : shape.width;  // there the columns have been zero since the start
       return work.then(zero_rest_work(copy, shape.bc, cols));
     }
