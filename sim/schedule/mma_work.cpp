@@ -248,6 +248,14 @@ WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op, int element
   throw Error(ErrorKind::internal, std::string("wgmma_warp_work: ") + name_of(op.op) + " is no operation of these rungs");
 }
 
+namespace {
+
+/// What has been written to shared memory is to be seen by TMA and the tensor cores: all of it is waited for, and then the
+/// fence itself.
+WarpWork fence_work() { return WarpWork().then({.instructions = 3, .clocks = 14, .waits = 2}); }
+
+}  // namespace
+
 WarpWork wgmma_backward_work(const Schedule& schedule, const TileOp& op) {
   const TileShape& tile = schedule.tile();
   const int width = hopper_width(schedule.problem().head_dim), element = element_bytes(schedule.problem().dtype);
@@ -279,20 +287,25 @@ WarpWork wgmma_backward_work(const Schedule& schedule, const TileOp& op) {
     }
     case Op::d_scores: {  // D; a subtraction, a multiplication; rounded, and 8 × 8 matrices to shared memory, four a time
       const int reads = queries / kPairs, stores = ceil_div(all, 8), n = 2 * all + all / 2 + reads + 2 * stores;
-      return WarpWork().then({.instructions = n,
-                              .clocks = straight(n),
-                              .fma = 2 * all,
-                              .alu = all / 2 + stores,
-                              .wavefronts = reads + 4 * stores,
-                              .waits = 2});
+      return WarpWork()
+          .then({.instructions = n,
+                 .clocks = straight(n),
+                 .fma = 2 * all,
+                 .alu = all / 2 + stores,
+                 .wavefronts = reads + 4 * stores,
+                 .waits = 2})
+          .then(fence_work());
     }
     case Op::clear_gradient: return op.tensor == Tensor::dQ ? WarpWork() : arithmetic_work(kRows * kPairs * width / 8);
     case Op::row_dot: return wgmma_product(kWarpgroupRows, width, AFrom::shared_memory, Product::waited, element);
     case Op::store: {
       if (layout_of(op.tensor) == Layout::statistic) return WarpWork().then({.instructions = 8, .clocks = 16, .alu = 4});
       if (op.adds)  // into swizzled shared memory, two a store; a warp of its own does the rest
-        return WarpWork().then(
-            {.instructions = dq, .clocks = straight(dq), .alu = dq / 2, .wavefronts = dq, .waits = 1})
+        // Rows r and r + 1 put their pairs into the same 16 bytes of banks: twice the wavefronts. Before that the warps ask
+        // whether the place is free, and after it they say that it is taken.
+        return WarpWork()
+            .then({.instructions = dq, .clocks = straight(dq), .alu = dq / 2, .wavefronts = 2 * dq, .waits = 2})
+            .then(fence_work())
             .then(box_work(op, consumers));
       return wgmma_warp_work(schedule, op);
     }
