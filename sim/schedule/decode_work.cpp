@@ -39,7 +39,9 @@ WarpWork tensor_core_work(const Shape& s, const TileOp& op) {
   const int rows = 2, keys = 4 * sixteens, columns = s.width / 4;  // of a thread
   switch (op.op) {
     case Op::scores: return mma_transposed_work({1, 2 * sixteens}, s.width, 2);
-    case Op::mask: return mask_work(rows, keys);
+    case Op::mask:  // each row's query, by a division, and what it keeps
+      return WarpWork().then({.instructions = 62 + 3 * keys, .clocks = 155 + 9 * keys, .fma = 18, .alu = 40 + 2 * keys, .mufu = 3, .waits = 5},
+                             rows);
     case Op::online_softmax: {
       WarpWork work;  // maxima over four lanes, then a subtraction, a multiplication and an exponential a score
       work.then({.instructions = 2 * rows, .clocks = 3 * rows, .alu = rows, .wavefronts = rows, .waits = 1}, 2);
@@ -80,17 +82,27 @@ WarpWork fma_unit_work(const Shape& s, const TileOp& op) {
   switch (op.op) {
     case Op::scores:  // a step: four columns
       return WarpWork().then({.instructions = keys + kRows + 4 * kRows * keys + 3,
-                              .clocks = keys + kRows + 4 * kRows * keys + 8,
+                              .clocks = keys + kRows + 4 * kRows * keys + 20,
                               .fma = 4 * kRows * keys,
                               .wavefronts = kVectors * keys + kBroadcast * kRows,
                               .waits = 1},
                              share(s.width / 4));
-    case Op::mask: return mask_work(kRows, keys);
+    case Op::mask:
+      return WarpWork().then({.instructions = 30 + 3 * keys, .clocks = 85 + 5 * keys, .fma = 3, .alu = 22 + 2 * keys, .waits = 1},
+                             kRows);
     case Op::online_softmax:
-      return online_softmax_work(kRows, keys, columns);
+      // Row after row, as compiled: the shuffles of one (five, each after the other) do not wait beside those of the next.
+      return WarpWork().then({.instructions = 26 + 7 * keys + columns,
+                              .clocks = 90 + 20 * keys + 2 * columns,
+                              .fma = 4 + 6 * keys + columns,
+                              .alu = 7 + keys,
+                              .mufu = 1 + keys,
+                              .wavefronts = 5 + keys,
+                              .waits = 7},
+                             kRows);
     case Op::weighted_sum:  // a step: four keys
       return WarpWork().then({.instructions = 4 * vectors + kRows + 4 * kRows * columns + 3,
-                              .clocks = 4 * vectors + kRows + 4 * kRows * columns + 8,
+                              .clocks = 4 * vectors + kRows + 4 * kRows * columns + 18,
                               .fma = 4 * kRows * columns,
                               .wavefronts = 4 * std::min(kVectors, columns) * vectors + kBroadcast * kRows,
                               .waits = 1},
@@ -115,8 +127,12 @@ WarpWork split_kv_work(const Schedule& schedule, const TileOp& op, const CopySha
       for (int head = 0; head < op.heads; ++head)
         work.then(op.starts ? start_copy_work(copy, shape.width, RowCheck::each) : copy_in_work(copy));
       if (op.tensor == Tensor::Q) return work.then(zero_rest_work(copy, kDecodeRows, shape.width));
-      if (schedule.tile().page_size > 0) {  // each vector's page out of shared memory, and its row there
+      if (const int page_size = schedule.tile().page_size; page_size > 0) {  // each vector's page out of shared memory, and its row there
         const int vectors = ceil_div(copy.rows * ceil_div(copy.cols, copy.vector), copy.threads);
+        if (!op.starts) {  // and each is waited for before the next, as that loop is compiled
+          work = start_copy_work(copy, copy.cols + 1, RowCheck::each);
+          work.round_trips = vectors;
+        }
         work.then({.instructions = 8, .clocks = 16, .alu = 6, .wavefronts = 1, .waits = 1}, vectors);
       }
       // Half of what the loop executes around its copies and products: the next tile's rows, and whether some are missing.
