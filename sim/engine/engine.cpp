@@ -91,6 +91,9 @@ struct Resident {
     next = run_begin = index < runs.size() ? runs[index].steps.data() : nullptr;
     run_end = index < runs.size() ? next + runs[index].steps.size() : nullptr;
   }
+  bool is_at_last() const {
+    return next + 1 == run_end && repetition + 1 == placed.work->runs[run].times && run + 1 == placed.work->runs.size();
+  }
   void step_on() {
     if (++next != run_end) return;
     next = run_begin;
@@ -220,14 +223,7 @@ class Run {
       report_progress();
       if (resident.next) {
         sm.goes_on[slot] = advance(sm, resident, now);
-      } else if (const Picoseconds gone = until_part_is_gone(resident, now); gone > now) {
-        sm.goes_on[slot] = gone;  // a CTA ends when what it adds has been added
       } else {
-        if (resident.waits_since != kNever) {
-          TileOp last_wait;
-          last_wait.op = Op::wait;
-          record(resident, last_wait, {std::exchange(resident.waits_since, kNever), now}, Reason::l2, 0);
-        }
         result.cta_time += now - resident.began;
         result.end = std::max(result.end, now);
         ++m_done_ctas;
@@ -304,7 +300,8 @@ class Run {
 
   Picoseconds perform(Sm& sm, Resident& resident, Picoseconds now) {
     const Step& step = *resident.next;
-    if (step.adds)
+    // The place of a part is needed, or the CTA would end before the part has been added.
+    if (step.adds || (resident.part_waits && resident.is_at_last()))
       if (const Picoseconds gone = until_part_is_gone(resident, now); gone > now) return gone;
     const Picoseconds begin = std::min(now, std::exchange(resident.waits_since, kNever));
     Picoseconds end = now, arrival = 0;
@@ -319,6 +316,7 @@ class Run {
       case Step::Kind::barrier: latest(now + m_speeds.barrier * step.tiles, Reason::barrier, end, reason); break;
       case Step::Kind::wait: wait(resident, step, end, reason); break;
     }
+    if (!step.adds && resident.is_at_last()) latest(resident.part_gone, Reason::l2, end, reason);
     resident.loads_ahead = resident.loads_ahead && step.kind == Step::Kind::start && step.barriers == 0;
     if (step.is_scores) resident.last_scores = end;
     m_result->reasons[static_cast<std::size_t>(reason)] += end - begin;
