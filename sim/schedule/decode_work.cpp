@@ -135,6 +135,11 @@ WarpWork split_kv_work(const Schedule& schedule, const TileOp& op, const CopySha
         }
         work.then({.instructions = 8, .clocks = 16, .alu = 6, .wavefronts = 1, .waits = 1}, vectors);
       }
+      // At 256 columns a thread has sixteen vectors of a tile and the compiler branches around each.
+      if (tensor_cores && op.tensor != Tensor::Q && shape.width >= 256 && copy.cols == shape.width) {
+        const int vectors = ceil_div(copy.rows * copy.cols, copy.vector * copy.threads);
+        work.then({.instructions = 17, .clocks = 40, .fma = 5, .alu = 10, .waits = 2}, vectors);
+      }
       // Half of what the loop executes around its copies and products: the next tile's rows, and whether some are missing.
       if (tensor_cores) work.then({.instructions = 28, .clocks = 80, .fma = 8, .alu = 16, .waits = 1});
       const int cols = tensor_cores ? copy.cols : shape.width;  // there the columns have been zero since the start
