@@ -22,7 +22,8 @@ class FlashV1Backward final : public Schedule {
                   1,
                   p.num_kv_heads(),
                   {kFmaThreads, smem, kFlashV1BackwardRegisters},
-                  fma_thread_tile(tile.br, tile.bc)}};
+                  fma_thread_tile(tile.br, tile.bc),
+                  kFlashV1BackwardCode}};
   }
 
   ClosedForm closed_form() const override {

@@ -26,19 +26,24 @@ class ThreePassBackward final : public Schedule {
     };
     const std::int64_t product_smem = three_pass_scores_smem(tile.br, tile.bc, width).bytes();
     m_kernels = {
-        {"three_pass_backward_dv", tc, p.num_kv_heads(), sum(true), fma_thread_tile(tile.bc, width)},
+        {"three_pass_backward_dv", tc, p.num_kv_heads(), sum(true), fma_thread_tile(tile.bc, width),
+         kValueGradientCode},
         {"three_pass_backward_dp",
          tr * tc,
          p.num_heads(),
          {kFmaThreads, product_smem, d_probability_registers(is_fp32)},
-         fma_thread_tile(tile.br, tile.bc)},
+         fma_thread_tile(tile.br, tile.bc),
+         kProbabilityGradientCode},
         {"three_pass_backward_ds",
          tr,
          p.num_heads(),
          {kSoftmaxThreads, d_softmax_row_bytes(p.seqlen_k), kDSoftmaxRegisters},
-         {}},
-        {"three_pass_backward_dq", tr, p.num_heads(), sum(false), fma_thread_tile(tile.br, width)},
-        {"three_pass_backward_dk", tc, p.num_kv_heads(), sum(true), fma_thread_tile(tile.bc, width)},
+         {},
+         kDSoftmaxCode},
+        {"three_pass_backward_dq", tr, p.num_heads(), sum(false), fma_thread_tile(tile.br, width),
+         kQuerySumCode},
+        {"three_pass_backward_dk", tc, p.num_kv_heads(), sum(true), fma_thread_tile(tile.bc, width),
+         kKeyGradientCode},
     };
   }
 
