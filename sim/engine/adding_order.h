@@ -1,5 +1,5 @@
-// Sums in global memory to which CTAs add one after the other (flash_v3 backward, in order): who has added to a query tile
-// last, and who waits for that. The CTA of key tile j adds after that of j + 1.
+// Sums in global memory to which CTAs add one after the other (flash_v3 backward, in order): who has added to a query
+// tile last, and who waits for that. The CTA of key tile j adds after that of j + 1.
 #pragma once
 #include <cstdint>
 #include <unordered_map>
@@ -43,7 +43,7 @@ class AddingOrder {
     Picoseconds at = 0;
   };
   int m_key_tiles = 1;
-  std::vector<Last> m_last;  // by tile
+  std::vector<Last> m_last;                             // by tile
   std::unordered_map<std::int64_t, Waiter*> m_waiting;  // by tile and by the key tile that they wait for
 };
 

@@ -78,8 +78,8 @@ struct Resident {
   bool loads_ahead = false;  // persistent, and nothing but loads so far
   int sm = 0, slot = 0;
   std::vector<Arrival> under_way;  // of loads that it started, in their order
-  // Of sums that it adds to: the part that waits for its turn; when the last one has left its place in shared memory; and
-  // since when the CTA waits for either.
+  // Of sums that it adds to: the part that waits for its turn; when the last one has left its place in shared memory;
+  // and since when the CTA waits for either.
   Part part;
   bool part_waits = false;
   Picoseconds part_gone = 0, waits_since = kNever;
@@ -320,8 +320,7 @@ class Run {
     resident.loads_ahead = resident.loads_ahead && step.kind == Step::Kind::start && step.barriers == 0;
     if (step.is_scores) resident.last_scores = end;
     m_result->reasons[static_cast<std::size_t>(reason)] += end - begin;
-    if (m_options->trace)
-      emit(resident, operation_of(resident), {begin, end}, reason, hbm_bytes, arrival);
+    if (m_options->trace) emit(resident, operation_of(resident), {begin, end}, reason, hbm_bytes, arrival);
     const Picoseconds meet = step.barriers * step.tiles * m_speeds.barrier;
     m_result->reasons[static_cast<std::size_t>(Reason::barrier)] += meet;
     resident.step_on();
@@ -470,12 +469,13 @@ class Run {
     if (evicted > 0) latest(m_hbm.serve(now, m_speeds.hbm_write.cost(evicted)), Reason::hbm, end, reason);
   }
 
-  /// The CTA goes on when its part is in shared memory; a warp of its own has TMA add it in L2, in its turn. There is one
-  /// place for a part: until_part_is_gone().
-  void add(Sm& sm, Resident& resident, const Step& step, Picoseconds now, HbmTraffic hbm, Picoseconds& end, Reason& reason) {
+  /// The CTA goes on when its part is in shared memory; a warp of its own has TMA add it in L2, in its turn. There is
+  /// one place for a part: until_part_is_gone().
+  void add(Sm& sm, Resident& resident, const Step& step, Picoseconds now, HbmTraffic hbm, Picoseconds& end,
+           Reason& reason) {
     latest(on_core(sm, step, now), step.reason, end, reason);
-    const std::int64_t first = (step.head + resident.placed.query_heads) * m_tr + step.query_tile +
-                               resident.repetition * step.query_tile_step;
+    const std::int64_t first =
+        (step.head + resident.placed.query_heads) * m_tr + step.query_tile + resident.repetition * step.query_tile_step;
     Part& part = resident.part;
     part = {first, first + step.tiles, step.key_tile, step.tiles, end, 0, step.port};
     part.moved = std::max(sm.port.serve(now, step.port), m_l2_link.serve(now, step.l2));
@@ -498,9 +498,9 @@ class Run {
       take_turn(resident, turn);
   }
 
-  /// A round trip to ask whose turn it is; what is added, and the trip back that says so; a fence; and another before the
-  /// next turn is announced, which then arrives in L2: each fence is taken to be a round trip. The next CTA may have waited
-  /// for that, and the next but one for it.
+  /// A round trip to ask whose turn it is; what is added, and the trip back that says so; a fence; and another before
+  /// the next turn is announced, which then arrives in L2: each fence is taken to be a round trip. The next CTA may
+  /// have waited for that, and the next but one for it.
   void take_turn(Resident& resident, Picoseconds turn) {
     for (Resident* mine = &resident; mine;) {
       const Part& part = mine->part;
@@ -583,7 +583,7 @@ class Run {
   std::vector<Picoseconds> m_goes_on;  // by SM and slot
   std::vector<Resident> m_residents;
   AddingOrder<Resident> m_order;
-  int m_tr = 1;  // query tiles of a head
+  int m_tr = 1;         // query tiles of a head
   Earliest m_earliest;  // of the SMs, by what they want next of what all share
   std::int64_t m_total_ctas = 0, m_done_ctas = 0, m_operations = 0, m_turns = 0;
   // The kernel being run

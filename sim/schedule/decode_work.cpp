@@ -40,7 +40,12 @@ WarpWork tensor_core_work(const Shape& s, const TileOp& op) {
   switch (op.op) {
     case Op::scores: return mma_transposed_work({1, 2 * sixteens}, s.width, 2);
     case Op::mask:  // each row's query, by a division, and what it keeps
-      return WarpWork().then({.instructions = 62 + 3 * keys, .clocks = 155 + 9 * keys, .fma = 18, .alu = 40 + 2 * keys, .mufu = 3, .waits = 5},
+      return WarpWork().then({.instructions = 62 + 3 * keys,
+                              .clocks = 155 + 9 * keys,
+                              .fma = 18,
+                              .alu = 40 + 2 * keys,
+                              .mufu = 3,
+                              .waits = 5},
                              rows);
     case Op::online_softmax: {
       WarpWork work;  // maxima over four lanes, then a subtraction, a multiplication and an exponential a score
@@ -56,8 +61,8 @@ WarpWork tensor_core_work(const Shape& s, const TileOp& op) {
     case Op::weighted_sum: return mma_work({1, s.width / 8}, 16 * sixteens, AFrom::registers, 2);
     case Op::clear_state: return arithmetic_work(rows * columns);
     case Op::normalize: {
-      // The warps' O are added up, one warp after the other: each multiplies, reads and writes all rows while the others
-      // wait for it.
+      // The warps' O are added up, one warp after the other: each multiplies, reads and writes all rows while the
+      // others wait for it.
       const Stretch turn = {.instructions = rows * (18 * columns / 5 + 44),
                             .clocks = rows * (5 * columns + 140),
                             .fma = 2 * rows * columns,
@@ -88,10 +93,11 @@ WarpWork fma_unit_work(const Shape& s, const TileOp& op) {
                               .waits = 1},
                              share(s.width / 4));
     case Op::mask:
-      return WarpWork().then({.instructions = 30 + 3 * keys, .clocks = 85 + 5 * keys, .fma = 3, .alu = 22 + 2 * keys, .waits = 1},
-                             kRows);
+      return WarpWork().then(
+          {.instructions = 30 + 3 * keys, .clocks = 85 + 5 * keys, .fma = 3, .alu = 22 + 2 * keys, .waits = 1}, kRows);
     case Op::online_softmax:
-      // Row after row, as compiled: the shuffles of one (five, each after the other) do not wait beside those of the next.
+      // Row after row, as compiled: the shuffles of one (five, each after the other) do not wait beside those of the
+      // next.
       return WarpWork().then({.instructions = 26 + 7 * keys + columns,
                               .clocks = 90 + 20 * keys + 2 * columns,
                               .fma = 4 + 6 * keys + columns,
@@ -127,20 +133,25 @@ WarpWork split_kv_work(const Schedule& schedule, const TileOp& op, const CopySha
       for (int head = 0; head < op.heads; ++head)
         work.then(op.starts ? start_copy_work(copy, shape.width, RowCheck::each) : copy_in_work(copy));
       if (op.tensor == Tensor::Q) return work.then(zero_rest_work(copy, kDecodeRows, shape.width));
-      if (const int page_size = schedule.tile().page_size; page_size > 0) {  // each vector's page out of shared memory, and its row there
+      if (schedule.tile().page_size > 0) {  // each vector's page out of shared memory, and its row there
         const int vectors = ceil_div(copy.rows * ceil_div(copy.cols, copy.vector), copy.threads);
-        if (!op.starts) {  // and each is waited for before the next, as that loop is compiled
-          work = start_copy_work(copy, copy.cols + 1, RowCheck::each);
+        if (op.starts) {
+          work.then({.instructions = 8, .clocks = 16, .alu = 6, .wavefronts = 1, .waits = 1}, vectors);
+        } else {  // as compiled each is also waited for before the next
+          work = WarpWork()
+                     .then({.instructions = 59, .clocks = 197, .fma = 21, .alu = 28, .mufu = 3, .waits = 6})
+                     .then({.instructions = 40, .clocks = 116, .fma = 12, .alu = 18, .wavefronts = 5, .waits = 2},
+                           vectors);
           work.round_trips = vectors;
         }
-        work.then({.instructions = 8, .clocks = 16, .alu = 6, .wavefronts = 1, .waits = 1}, vectors);
       }
       // At 256 columns a thread has sixteen vectors of a tile and the compiler branches around each.
       if (tensor_cores && op.tensor != Tensor::Q && shape.width >= 256 && copy.cols == shape.width) {
         const int vectors = ceil_div(copy.rows * copy.cols, copy.vector * copy.threads);
         work.then({.instructions = 17, .clocks = 40, .fma = 5, .alu = 10, .waits = 2}, vectors);
       }
-      // Half of what the loop executes around its copies and products: the next tile's rows, and whether some are missing.
+      // Half of what the loop executes around its copies and products: the next tile's rows, and whether some are
+      // missing.
       if (tensor_cores) work.then({.instructions = 28, .clocks = 80, .fma = 8, .alu = 16, .waits = 1});
       const int cols = tensor_cores ? copy.cols : shape.width;  // there the columns have been zero since the start
       return work.then(zero_rest_work(copy, shape.bc, cols));

@@ -4,9 +4,9 @@
 // which goes back a little fuller: dQ is rewritten in the storage dtype once per key tile. Two things differ from the
 // paper: the forward pass has left LSE instead of l and m, and query heads that share a KV head run one after the other.
 #include "sim/schedule/algorithms.h"
+#include "sim/schedule/closed_forms.h"
 #include "sim/schedule/fma_backward.h"
 #include "sim/schedule/fma_work.h"
-#include "sim/schedule/closed_forms.h"
 
 namespace flashscope {
 namespace {

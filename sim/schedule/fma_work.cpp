@@ -261,9 +261,9 @@ struct WarpShare {
 WarpWork softmax_read_work(const SoftmaxRows& rows) {
   const WarpShare share(rows);
   WarpWork work;
-  // Also of a row that fits each vector is waited for before the next is asked for. The source asks for all, but what puts
-  // -inf behind the last key touches a vector as soon as it has come, and the compiler leaves that between two loads: of
-  // the eight LDG of the compiled kernel each is followed by an instruction that waits for it.
+  // Also of a row that fits each vector is waited for before the next is asked for. The source asks for all, but what
+  // puts -inf behind the last key touches a vector as soon as it has come, and the compiler leaves that between two
+  // loads: of the eight LDG of the compiled kernel each is followed by an instruction that waits for it.
   work.round_trips = share.rows * share.vectors;
   work.then({.instructions = 40, .clocks = 90, .alu = 25}, share.rows);
   return work.then({.instructions = 24, .clocks = 95, .fma = 4, .alu = 13}, share.rows * share.vectors);
@@ -274,7 +274,7 @@ WarpWork softmax_rows_work(const SoftmaxRows& rows) {
   const int v = share.vector;
   WarpWork work;
   work.then({.instructions = 2 * v + 5, .clocks = 5 * v + 7, .fma = v / 2, .alu = 3 * v / 2},
-            share.rows * share.vectors);  // widened; maximum
+            share.rows * share.vectors);                                        // widened; maximum
   work.then(exponentials(share.fits ? v : v + 1), share.rows * share.vectors);  // a long row rescales its sum
   for (int reduction = 0; reduction < 2; ++reduction) {                         // over the warp; over the warps of a row
     work.then({.instructions = 10, .clocks = 30, .alu = 5, .wavefronts = 5, .waits = 5}, share.rows);
@@ -317,20 +317,28 @@ WarpWork d_softmax_read_work(const SoftmaxRows& rows) {
   WarpWork work;
   work.round_trips = turns;
   const bool keeps = d_softmax_rows_fit(rows.keys);  // in shared memory, for the second loop
-  return work.then({.instructions = 28 + 6 * v, .clocks = 49 + 9 * v, .fma = 5 + 2 * v, .alu = 20 + 3 * v,
+  return work.then({.instructions = 28 + 6 * v,
+                    .clocks = 49 + 9 * v,
+                    .fma = 5 + 2 * v,
+                    .alu = 20 + 3 * v,
                     .wavefronts = keeps ? 2 * v : 0},
                    turns);
 }
 
 WarpWork d_softmax_dot_work(const SoftmaxRows& rows) {  // over the warp, over the warps; and the row's addresses
-  return WarpWork().then({.instructions = 78, .clocks = 240, .fma = 18, .alu = 40, .wavefronts = 14, .waits = 9}, rows.rows);
+  return WarpWork().then({.instructions = 78, .clocks = 240, .fma = 18, .alu = 40, .wavefronts = 14, .waits = 9},
+                         rows.rows);
 }
 
 WarpWork d_softmax_rows_work(const SoftmaxRows& rows) {
   const int v = kVectorBytes / rows.element_bytes;
   const bool kept = d_softmax_rows_fit(rows.keys);
-  return WarpWork().then({.instructions = 38 + 7 * v, .clocks = 76 + 12 * v, .fma = 8 + 3 * v, .alu = 22 + 2 * v,
-                          .wavefronts = kept ? 2 * v : 0, .waits = kept ? 1 : 0},
+  return WarpWork().then({.instructions = 38 + 7 * v,
+                          .clocks = 76 + 12 * v,
+                          .fma = 8 + 3 * v,
+                          .alu = 22 + 2 * v,
+                          .wavefronts = kept ? 2 * v : 0,
+                          .waits = kept ? 1 : 0},
                          d_softmax_turns(rows));
 }
 

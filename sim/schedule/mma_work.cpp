@@ -63,8 +63,9 @@ WarpWork start_copy_work(const CopyShape& copy, int width, RowCheck check) {
     if (checks) return work.then({.instructions = 12, .clocks = 19, .fma = 3, .alu = 7, .wavefronts = 4}, vectors);
     return work.then({.instructions = 3, .clocks = 6, .alu = 2, .wavefronts = 4}, vectors);
   }
-  // Where a thread starts and its step: a division by a chain of conversions and a reciprocal. Then a loop, whose address
-  // registers are waited for at each turn; three of its instructions do nothing, but the compiler has them before a cp.async.
+  // Where a thread starts and its step: a division by a chain of conversions and a reciprocal. Then a loop, whose
+  // address registers are waited for at each turn; three of its instructions do nothing, but the compiler has them
+  // before a cp.async.
   work.then({.instructions = 59, .clocks = 197, .fma = 21, .alu = 28, .mufu = 3, .waits = 6});
   return work.then({.instructions = 26, .clocks = 60, .fma = 8, .alu = 13, .wavefronts = 4, .waits = 1}, vectors);
 }
@@ -90,8 +91,8 @@ MmaTile mma_output_tile(const TileShape& tile, int width) {
 
 namespace {
 
-/// A pass over all elements of a tile of which some are zeroed, an element a thread: a warp that has none goes by, and one
-/// that has asks a special register where shared memory begins.
+/// A pass over all elements of a tile of which some are zeroed, an element a thread: a warp that has none goes by, and
+/// one that has asks a special register where shared memory begins.
 WarpWork zero_some_work(int elements, int with_some, int threads) {
   const int turns = ceil_div(elements, threads), storing = std::min(turns, ceil_div(with_some, threads));
   return WarpWork()
@@ -101,7 +102,8 @@ WarpWork zero_some_work(int elements, int with_some, int threads) {
 
 /// zero_columns(): those from `cols` on of all rows; a warp has 32 neighbours of a row, or whole rows.
 WarpWork zero_right_work(int rows, int cols, int width, int threads) {
-  return cols == width ? WarpWork() : zero_some_work(rows * width, rows * (width - cols / kWarpSize * kWarpSize), threads);
+  return cols == width ? WarpWork()
+                       : zero_some_work(rows * width, rows * (width - cols / kWarpSize * kWarpSize), threads);
 }
 /// zero_rows(): the rows from `rows` on.
 WarpWork zero_below_work(int rows, int all, int width, int threads) {
@@ -250,8 +252,8 @@ WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op, int element
 
 namespace {
 
-/// What has been written to shared memory is to be seen by TMA and the tensor cores: all of it is waited for, and then the
-/// fence itself.
+/// What has been written to shared memory is to be seen by TMA and the tensor cores: all of it is waited for, and then
+/// the fence itself.
 WarpWork fence_work() { return WarpWork().then({.instructions = 3, .clocks = 14, .waits = 2}); }
 
 }  // namespace
@@ -301,8 +303,8 @@ WarpWork wgmma_backward_work(const Schedule& schedule, const TileOp& op) {
     case Op::store: {
       if (layout_of(op.tensor) == Layout::statistic) return WarpWork().then({.instructions = 8, .clocks = 16, .alu = 4});
       if (op.adds)  // into swizzled shared memory, two a store; a warp of its own does the rest
-        // Rows r and r + 1 put their pairs into the same 16 bytes of banks: twice the wavefronts. Before that the warps ask
-        // whether the place is free, and after it they say that it is taken.
+        // Rows r and r + 1 put their pairs into the same 16 bytes of banks: twice the wavefronts. Before that the warps
+        // ask whether the place is free, and after it they say that it is taken.
         return WarpWork()
             .then({.instructions = dq, .clocks = straight(dq), .alu = dq / 2, .wavefronts = 2 * dq, .waits = 2})
             .then(fence_work())
@@ -333,8 +335,8 @@ WarpWork quantize_warp_work(const Schedule& schedule, const TileOp& op, const Co
       while (rotates && 1 << stages < width) ++stages;
       const int shuffles = rotates ? 3 * elements : 0;
       WarpWork work;
-      // Widened, sign, stages and the selections that they need; whether it is finite; the largest magnitude. As compiled:
-      // 25 instructions an element of 128 columns, of V 11.
+      // Widened, sign, stages and the selections that they need; whether it is finite; the largest magnitude. As
+      // compiled: 25 instructions an element of 128 columns, of V 11.
       const int n = elements * (rotates ? 15 + stages : 11) + shuffles;
       work.then({.instructions = n,
                  .clocks = n * 8 / 5,

@@ -40,10 +40,8 @@ class ThreePassBackward final : public Schedule {
          {kSoftmaxThreads, d_softmax_row_bytes(p.seqlen_k), kDSoftmaxRegisters},
          {},
          kDSoftmaxCode},
-        {"three_pass_backward_dq", tr, p.num_heads(), sum(false), fma_thread_tile(tile.br, width),
-         kQuerySumCode},
-        {"three_pass_backward_dk", tc, p.num_kv_heads(), sum(true), fma_thread_tile(tile.bc, width),
-         kKeyGradientCode},
+        {"three_pass_backward_dq", tr, p.num_heads(), sum(false), fma_thread_tile(tile.br, width), kQuerySumCode},
+        {"three_pass_backward_dk", tc, p.num_kv_heads(), sum(true), fma_thread_tile(tile.bc, width), kKeyGradientCode},
     };
   }
 
