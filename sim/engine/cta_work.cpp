@@ -117,6 +117,13 @@ Step CtaWorks::prepared(const TileOp& op, const Repeat& repeat, int repetitions,
         step.tiles_in_block = tiles;
         step.first_tile = wide.col / m_schedule.tile().bc % tiles;
       }
+      if (op.adds) {
+        step.adds = true;
+        step.head = op.head;
+        step.query_tile = op.i;
+        step.query_tile_step = repeat.axis == Axis::i ? repeat.step * repetitions : 0;
+        step.key_tile = op.j;
+      }
       step.fill_bytes = op.fill_bytes * repetitions / std::max(1, step.blocks.size());
       step.block_step = m_blocks.step_of(op.tensor, repeat.axis) * repeat.step * repetitions;
       const std::int64_t head_step = m_blocks.head_step_of(op.tensor);

@@ -43,6 +43,9 @@ struct Step {
   std::int64_t part_bytes = 0;   // moved of each block; 0: all of it
   std::int64_t block_step = 0;   // from one repetition to the next: blocks, or tiles of blocks of `tiles_in_block`
   int tiles_in_block = 1, first_tile = 0;  // of its block, of the first repetition
+  // store: a part of a sum in global memory; its query head, query tile of the first repetition and key tile.
+  bool adds = false;
+  int head = 0, query_tile = 0, query_tile_step = 0, key_tile = 0;
   std::int64_t query_head_step = 0, kv_head_step = 0, batch_step = 0;  // from one to the next; all but one are 0
 
   /// Of repetition `n`, from `blocks`.

@@ -39,7 +39,14 @@ WarpWork tensor_core_work(const Shape& s, const TileOp& op) {
   const int rows = 2, keys = 4 * sixteens, columns = s.width / 4;  // of a thread
   switch (op.op) {
     case Op::scores: return mma_transposed_work({1, 2 * sixteens}, s.width, 2);
-    case Op::mask: return mask_work(rows, keys);
+    case Op::mask:  // each row's query, by a division, and what it keeps
+      return WarpWork().then({.instructions = 62 + 3 * keys,
+                              .clocks = 155 + 9 * keys,
+                              .fma = 18,
+                              .alu = 40 + 2 * keys,
+                              .mufu = 3,
+                              .waits = 5},
+                             rows);
     case Op::online_softmax: {
       WarpWork work;  // maxima over four lanes, then a subtraction, a multiplication and an exponential a score
       work.then({.instructions = 2 * rows, .clocks = 3 * rows, .alu = rows, .wavefronts = rows, .waits = 1}, 2);
@@ -53,8 +60,19 @@ WarpWork tensor_core_work(const Shape& s, const TileOp& op) {
     }
     case Op::weighted_sum: return mma_work({1, s.width / 8}, 16 * sixteens, AFrom::registers, 2);
     case Op::clear_state: return arithmetic_work(rows * columns);
-    // The warps' O are added up, one warp after the other: each multiplies, reads and writes all rows.
-    case Op::normalize: return arithmetic_work(2 * rows * columns * kDecodeWarps).then(stage_work(rows, columns));
+    case Op::normalize: {
+      // The warps' O are added up, one warp after the other: each multiplies, reads and writes all rows while the
+      // others wait for it.
+      const Stretch turn = {.instructions = rows * (18 * columns / 5 + 44),
+                            .clocks = rows * (5 * columns + 140),
+                            .fma = 2 * rows * columns,
+                            .alu = 20 * rows,
+                            .mufu = 2 * rows,
+                            .wavefronts = 2 * rows * columns,
+                            .waits = 5 * rows};
+      constexpr int kOthers = kDecodeWarps - 1;
+      return WarpWork().then(turn).then({.clocks = kOthers * turn.clocks, .waits = kOthers * turn.waits});
+    }
     case Op::log_sum_exp: return row_end_work(rows);
     default: return no_work(op);
   }
@@ -69,17 +87,28 @@ WarpWork fma_unit_work(const Shape& s, const TileOp& op) {
   switch (op.op) {
     case Op::scores:  // a step: four columns
       return WarpWork().then({.instructions = keys + kRows + 4 * kRows * keys + 3,
-                              .clocks = keys + kRows + 4 * kRows * keys + 8,
+                              .clocks = keys + kRows + 4 * kRows * keys + 20,
                               .fma = 4 * kRows * keys,
                               .wavefronts = kVectors * keys + kBroadcast * kRows,
                               .waits = 1},
                              share(s.width / 4));
-    case Op::mask: return mask_work(kRows, keys);
+    case Op::mask:
+      return WarpWork().then(
+          {.instructions = 30 + 3 * keys, .clocks = 85 + 5 * keys, .fma = 3, .alu = 22 + 2 * keys, .waits = 1}, kRows);
     case Op::online_softmax:
-      return online_softmax_work(kRows, keys, columns);
+      // Row after row, as compiled: the shuffles of one (five, each after the other) do not wait beside those of the
+      // next.
+      return WarpWork().then({.instructions = 26 + 7 * keys + columns,
+                              .clocks = 90 + 20 * keys + 2 * columns,
+                              .fma = 4 + 6 * keys + columns,
+                              .alu = 7 + keys,
+                              .mufu = 1 + keys,
+                              .wavefronts = 5 + keys,
+                              .waits = 7},
+                             kRows);
     case Op::weighted_sum:  // a step: four keys
       return WarpWork().then({.instructions = 4 * vectors + kRows + 4 * kRows * columns + 3,
-                              .clocks = 4 * vectors + kRows + 4 * kRows * columns + 8,
+                              .clocks = 4 * vectors + kRows + 4 * kRows * columns + 18,
                               .fma = 4 * kRows * columns,
                               .wavefronts = 4 * std::min(kVectors, columns) * vectors + kBroadcast * kRows,
                               .waits = 1},
@@ -102,12 +131,28 @@ WarpWork split_kv_work(const Schedule& schedule, const TileOp& op, const CopySha
       if (op.tensor == Tensor::block_table)  // an entry a thread, then into shared memory
         return work.then({.instructions = 12, .clocks = 24, .alu = 6, .wavefronts = 1});
       for (int head = 0; head < op.heads; ++head)
-        work.then(op.starts ? start_copy_work(copy, shape.width) : copy_in_work(copy));
+        work.then(op.starts ? start_copy_work(copy, shape.width, RowCheck::each) : copy_in_work(copy));
       if (op.tensor == Tensor::Q) return work.then(zero_rest_work(copy, kDecodeRows, shape.width));
       if (schedule.tile().page_size > 0) {  // each vector's page out of shared memory, and its row there
         const int vectors = ceil_div(copy.rows * ceil_div(copy.cols, copy.vector), copy.threads);
-        work.then({.instructions = 8, .clocks = 16, .alu = 6, .wavefronts = 1, .waits = 1}, vectors);
+        if (op.starts) {
+          work.then({.instructions = 8, .clocks = 16, .alu = 6, .wavefronts = 1, .waits = 1}, vectors);
+        } else {  // as compiled each is also waited for before the next
+          work = WarpWork()
+                     .then({.instructions = 59, .clocks = 197, .fma = 21, .alu = 28, .mufu = 3, .waits = 6})
+                     .then({.instructions = 40, .clocks = 116, .fma = 12, .alu = 18, .wavefronts = 5, .waits = 2},
+                           vectors);
+          work.round_trips = vectors;
+        }
       }
+      // At 256 columns a thread has sixteen vectors of a tile and the compiler branches around each.
+      if (tensor_cores && op.tensor != Tensor::Q && shape.width >= 256 && copy.cols == shape.width) {
+        const int vectors = ceil_div(copy.rows * copy.cols, copy.vector * copy.threads);
+        work.then({.instructions = 17, .clocks = 40, .fma = 5, .alu = 10, .waits = 2}, vectors);
+      }
+      // Half of what the loop executes around its copies and products: the next tile's rows, and whether some are
+      // missing.
+      if (tensor_cores) work.then({.instructions = 28, .clocks = 80, .fma = 8, .alu = 16, .waits = 1});
       const int cols = tensor_cores ? copy.cols : shape.width;  // there the columns have been zero since the start
       return work.then(zero_rest_work(copy, shape.bc, cols));
     }

@@ -4,8 +4,9 @@
 // which goes back a little fuller: dQ is rewritten in the storage dtype once per key tile. Two things differ from the
 // paper: the forward pass has left LSE instead of l and m, and query heads that share a KV head run one after the other.
 #include "sim/schedule/algorithms.h"
-#include "sim/schedule/fma_backward.h"
 #include "sim/schedule/closed_forms.h"
+#include "sim/schedule/fma_backward.h"
+#include "sim/schedule/fma_work.h"
 
 namespace flashscope {
 namespace {
@@ -21,7 +22,8 @@ class FlashV1Backward final : public Schedule {
                   1,
                   p.num_kv_heads(),
                   {kFmaThreads, smem, kFlashV1BackwardRegisters},
-                  fma_thread_tile(tile.br, tile.bc)}};
+                  fma_thread_tile(tile.br, tile.bc),
+                  kFlashV1BackwardCode}};
   }
 
   ClosedForm closed_form() const override {
@@ -34,6 +36,12 @@ class FlashV1Backward final : public Schedule {
     const std::int64_t rounds_write = walk.visits * row_bytes * p.num_heads();           // dQ
     const std::int64_t initial_write = p.seqlen_q * row_bytes * p.num_heads();           // dQ = 0
     return {kv_read + rounds_read, kv_write + rounds_write + initial_write, algorithm_4_bytes(p, tile())};
+  }
+
+  WarpWork warp_work(int kernel, const TileOp& op) const override {
+    if (op.op != Op::gradient_sum || op.tensor == Tensor::dQ) return Schedule::warp_work(kernel, op);
+    const ThreadTile gradient = fma_thread_tile(tile().bc, fma_width(problem().head_dim));
+    return product_down_work(gradient.rows, gradient.cols, tile().br);
   }
 
  protected:

@@ -27,11 +27,13 @@ class FlashV2Backward final : public Schedule {
     const ThreadTile products = fma_thread_tile(tile.br, tile.bc);
     m_kernels = {
         {"flash_v2_backward_row_dot", tr, p.num_heads(),
-         resources(row_dot_smem(tile.br, width).bytes(), kRowDotRegisters), fma_thread_tile(tile.br, width)},
-        {"flash_v2_backward_dk_dv", tc, p.num_kv_heads(),
-         resources(streaming_smem(true), kKeyGradientsRegisters), products},
+         resources(row_dot_smem(tile.br, width).bytes(), kRowDotRegisters), fma_thread_tile(tile.br, width),
+         kRowDotCode},
+        {"flash_v2_backward_dk_dv", tc, p.num_kv_heads(), resources(streaming_smem(true), kKeyGradientsRegisters),
+         products, kKeyGradientsCode},
         {"flash_v2_backward_dq", tr, p.num_heads(),
-         resources(streaming_smem(false), query_gradient_registers(width, p.is_sparse())), products},
+         resources(streaming_smem(false), query_gradient_registers(width, p.is_sparse())), products,
+         kQueryGradientCode},
     };
   }
 

@@ -36,7 +36,8 @@ class FlashV2Tensor final : public Schedule {
     const CopyShape copy = copy_shape(kernel, op);
     if (op.op == Op::load)
       return mma_load_work(op, copy, layout_of(op.tensor) == Layout::by_key ? tile().bc : tile().br,
-                           fma_width(problem().head_dim));
+                           fma_width(problem().head_dim),
+                           layout_of(op.tensor) == Layout::by_key ? RowCheck::none : RowCheck::each);
     const WarpWork work = mma_warp_work(*this, op, copy);
     if (op.op != Op::clear_state) return work;
     return WarpWork(work).then(zero_columns_work(problem(), tile().br + 2 * tile().bc));  // Q, K, V

@@ -50,7 +50,7 @@ class FlashV3Fp8 final : public Schedule {
                           p.num_kv_heads(),
                           {kQuantizeThreads, quantize_smem(tile.bc, width).bytes, quantize_registers(width)},
                           {},
-                          kQuantizeCode};
+                          quantize_code(width)};
     KernelLaunch attention{"flash_v3_fp8",
                            m_plan.q_tiles,
                            p.num_heads(),

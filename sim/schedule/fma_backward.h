@@ -42,6 +42,9 @@ FLASHSCOPE_HD constexpr int query_gradient_registers(int width, bool is_sparse) 
   return width == 32 && !is_sparse ? 168 : 255;
 }
 
+/// Instructions of the compiled kernels, as in fma_rungs.h: medians over dtypes and widths of the sm_90a cubin.
+inline constexpr int kRowDotCode = 1296, kKeyGradientsCode = 3856, kQueryGradientCode = 3264;
+
 // ---- three_pass ------------------------------------------------------------------------------------------------------
 
 /// A tile of P or dS with queries as rows (a), and the rows that it weighs (b): K for dQ, dO or Q for dV and dK. Then, in
@@ -62,6 +65,10 @@ FLASHSCOPE_HD constexpr int query_sum_registers(int width) { return width <= 128
 FLASHSCOPE_HD constexpr int d_probability_registers(bool is_fp32) { return is_fp32 ? 96 : 80; }
 inline constexpr int kDSoftmaxRegisters = 64;  // 46 are used, but all 16 named barriers too: four CTAs an SM
 
+/// Instructions of the compiled kernels, likewise.
+inline constexpr int kValueGradientCode = 1376, kProbabilityGradientCode = 1448, kDSoftmaxCode = 296,
+                     kQuerySumCode = 1472, kKeyGradientCode = 1416;
+
 // ---- flash_v1 --------------------------------------------------------------------------------------------------------
 
 /// Q, dO, O (then dQ), K and V (at the end dK and dV), one place for P and then dS, queries as rows, and LSE and D.
@@ -78,5 +85,6 @@ FLASHSCOPE_HD constexpr FlashV1BackwardSmem flash_v1_backward_smem(int br, int b
   return {0, q, 2 * q, 3 * q, 3 * q + k, s, lse, lse + br, lse + 2 * br};
 }
 inline constexpr int kFlashV1BackwardRegisters = 255;
+inline constexpr int kFlashV1BackwardCode = 5208;
 
 }  // namespace flashscope

@@ -91,6 +91,20 @@ WarpWork product_work(int rows, int cols, int depth) {
   return {{step}, 1};
 }
 
+WarpWork product_down_work(int rows, int cols, int depth) {
+  // Two rows of A and B an iteration. The lanes of a warp have two columns of A, which lie side by side: a wavefront.
+  const int vector = std::min(4, cols), loads = ceil_div(cols, vector);
+  const int b_wavefronts = (vector == 4 ? kOperandOfColumn : kOperandPair) * loads;
+  const int n = 2 * rows * cols, reads = 2 * (loads + rows), instructions = n + reads + 5;
+  return WarpWork().then({.instructions = instructions,
+                          .clocks = instructions + 2 * reads,
+                          .fma = n,
+                          .bank_reads = bank_reads(n, cols),
+                          .wavefronts = 2 * (b_wavefronts + rows),
+                          .waits = 1},
+                         ceil_div(depth, 2));
+}
+
 WarpWork arithmetic_work(int n) { return WarpWork().then({.instructions = n, .clocks = straight(n), .fma = n}); }
 
 WarpWork mask_work(int rows, int cols) {
@@ -193,7 +207,8 @@ WarpWork copy_in_work(const CopyShape& copy) {
 }
 
 WarpWork zeroing_work(int elements, int threads) {
-  return WarpWork().then({.instructions = 16, .clocks = 69, .fma = 3, .alu = 11, .wavefronts = 1},
+  // Where shared memory begins is asked of a special register each time, and waited for.
+  return WarpWork().then({.instructions = 16, .clocks = 61, .fma = 3, .alu = 11, .wavefronts = 1, .waits = 1},
                          ceil_div(elements, std::max(1, threads)));
 }
 
@@ -245,17 +260,21 @@ struct WarpShare {
 
 WarpWork softmax_read_work(const SoftmaxRows& rows) {
   const WarpShare share(rows);
-  WarpWork work;  // a row that fits is asked for all at once
-  work.round_trips = share.rows * (share.fits ? 1 : share.vectors);
+  WarpWork work;
+  // Also of a row that fits each vector is waited for before the next is asked for. The source asks for all, but what
+  // puts -inf behind the last key touches a vector as soon as it has come, and the compiler leaves that between two
+  // loads: of the eight LDG of the compiled kernel each is followed by an instruction that waits for it.
+  work.round_trips = share.rows * share.vectors;
   work.then({.instructions = 40, .clocks = 90, .alu = 25}, share.rows);
-  return work.then({.instructions = 8, .clocks = 16, .alu = 5}, share.rows * share.vectors);
+  return work.then({.instructions = 24, .clocks = 95, .fma = 4, .alu = 13}, share.rows * share.vectors);
 }
 
 WarpWork softmax_rows_work(const SoftmaxRows& rows) {
   const WarpShare share(rows);
   const int v = share.vector;
   WarpWork work;
-  work.then({.instructions = 2 * v, .clocks = 4 * v, .alu = 2 * v}, share.rows * share.vectors);  // widened; maximum
+  work.then({.instructions = 2 * v + 5, .clocks = 5 * v + 7, .fma = v / 2, .alu = 3 * v / 2},
+            share.rows * share.vectors);                                        // widened; maximum
   work.then(exponentials(share.fits ? v : v + 1), share.rows * share.vectors);  // a long row rescales its sum
   for (int reduction = 0; reduction < 2; ++reduction) {                         // over the warp; over the warps of a row
     work.then({.instructions = 10, .clocks = 30, .alu = 5, .wavefronts = 5, .waits = 5}, share.rows);
@@ -281,6 +300,46 @@ WarpWork softmax_write_work(const SoftmaxRows& rows) {
   s.alu += 5 + v;
   WarpWork work;
   return work.then(s, share.rows * share.vectors);
+}
+
+namespace {
+
+/// Turns of a CTA over its rows, a vector a thread.
+int d_softmax_turns(const SoftmaxRows& r) {
+  return r.rows * ceil_div(score_pitch(r.keys, r.element_bytes) * r.element_bytes, kVectorBytes * kSoftmaxThreads);
+}
+
+}  // namespace
+
+// Counts as three_pass_backward_ds is compiled for bf16, and for vectors of four as its parts are.
+WarpWork d_softmax_read_work(const SoftmaxRows& rows) {
+  const int v = kVectorBytes / rows.element_bytes, turns = d_softmax_turns(rows);
+  WarpWork work;
+  work.round_trips = turns;
+  const bool keeps = d_softmax_rows_fit(rows.keys);  // in shared memory, for the second loop
+  return work.then({.instructions = 28 + 6 * v,
+                    .clocks = 49 + 9 * v,
+                    .fma = 5 + 2 * v,
+                    .alu = 20 + 3 * v,
+                    .wavefronts = keeps ? 2 * v : 0},
+                   turns);
+}
+
+WarpWork d_softmax_dot_work(const SoftmaxRows& rows) {  // over the warp, over the warps; and the row's addresses
+  return WarpWork().then({.instructions = 78, .clocks = 240, .fma = 18, .alu = 40, .wavefronts = 14, .waits = 9},
+                         rows.rows);
+}
+
+WarpWork d_softmax_rows_work(const SoftmaxRows& rows) {
+  const int v = kVectorBytes / rows.element_bytes;
+  const bool kept = d_softmax_rows_fit(rows.keys);
+  return WarpWork().then({.instructions = 38 + 7 * v,
+                          .clocks = 76 + 12 * v,
+                          .fma = 8 + 3 * v,
+                          .alu = 22 + 2 * v,
+                          .wavefronts = kept ? 2 * v : 0,
+                          .waits = kept ? 1 : 0},
+                         d_softmax_turns(rows));
 }
 
 WarpWork naive_product_work(int steps, int unroll) {

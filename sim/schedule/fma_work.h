@@ -11,6 +11,8 @@ namespace flashscope {
 WarpWork product_transposed_work(int rows, int cols, int depth);
 /// acc (rows × cols a thread) += A B over `depth`: add_product().
 WarpWork product_work(int rows, int cols, int depth);
+/// acc += Aᵀ B, down the columns of both: add_product_down(). A thread reads its columns of A one by one.
+WarpWork product_down_work(int rows, int cols, int depth);
 /// n multiplications or additions a thread.
 WarpWork arithmetic_work(int n);
 /// Masking a rows × cols accumulator.
@@ -55,6 +57,12 @@ struct SoftmaxRows {
 WarpWork softmax_read_work(const SoftmaxRows& rows);
 WarpWork softmax_rows_work(const SoftmaxRows& rows);
 WarpWork softmax_write_work(const SoftmaxRows& rows);
+
+/// The softmax pass of three_pass's backward pass: each row by all warps, a vector of P and of dP a thread and turn. P
+/// and dP in, and into shared memory where they fit there; the sum over the row; dS.
+WarpWork d_softmax_read_work(const SoftmaxRows& rows);
+WarpWork d_softmax_dot_work(const SoftmaxRows& rows);
+WarpWork d_softmax_rows_work(const SoftmaxRows& rows);
 
 /// The naive rung, per thread: `steps` multiply-adds with both operands from global memory, unrolled by `unroll`.
 WarpWork naive_product_work(int steps, int unroll);

@@ -140,7 +140,8 @@ FLASHSCOPE_HD constexpr QuantizeSmem quantize_smem(int bc, int width) {
 /// Registers a thread: what the kernel is compiled with.
 FLASHSCOPE_HD constexpr int quantize_registers(int width) { return width == 64 ? 80 : width == 128 ? 128 : 192; }
 
-/// Instructions of the compiled kernels: estimates, not read from a cubin.
-inline constexpr int kQuantizeCode = 2000, kFlashV3Fp8Code = 4000;
+/// Instructions of the compiled kernels: size in the sm_90a cubin by 16 bytes each.
+FLASHSCOPE_HD constexpr int quantize_code(int width) { return width == 64 ? 3860 : width == 128 ? 6980 : 9820; }
+inline constexpr int kFlashV3Fp8Code = 4040;
 
 }  // namespace flashscope

@@ -57,7 +57,7 @@ inline constexpr int kHopperRowDotRegisters = 64;
 /// The kernel after it: dQ_sum becomes dQ.
 inline constexpr int kHopperRoundThreads = 256, kHopperRoundRegisters = 32;
 
-/// Instructions of the compiled kernels: estimates, not read from a cubin.
-inline constexpr int kHopperRowDotCode = 600, kHopperBackwardCode = 4000, kHopperRoundCode = 200;
+/// Instructions of the compiled kernels. The first and the last: estimates, not read from a cubin.
+inline constexpr int kHopperRowDotCode = 600, kHopperBackwardCode = 2800, kHopperRoundCode = 200;
 
 }  // namespace flashscope

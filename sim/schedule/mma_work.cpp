@@ -52,21 +52,34 @@ WarpWork mma_work(const MmaTile& tile, int depth, AFrom a, int element_bytes) {
       .then(product_step(tile, a_loads, converts, element_bytes), ceil_div(depth, 16));
 }
 
-WarpWork start_copy_work(const CopyShape& copy, int width) {
+WarpWork start_copy_work(const CopyShape& copy, int width, RowCheck check) {
   const int vectors = ceil_div(copy.rows * copy.cols, std::max(1, copy.vector) * std::max(1, copy.threads));
   WarpWork work;
   if (copy.cols == width && copy.vector > 1) {  // a thread's vectors lie a fixed distance apart, known to the compiler
-    work.then({.instructions = 10, .clocks = 24, .alu = 6});
+    // Both as compiled: flash_v2_tensor's K and V; and all others, which work out addresses vector by vector (10 to 14
+    // instructions), because each is under a condition of its own.
+    const bool checks = check == RowCheck::each;
+    work.then({.instructions = 10, .clocks = 24, .alu = 6, .waits = checks ? 2 : 0});
+    if (checks) return work.then({.instructions = 12, .clocks = 19, .fma = 3, .alu = 7, .wavefronts = 4}, vectors);
     return work.then({.instructions = 3, .clocks = 6, .alu = 2, .wavefronts = 4}, vectors);
   }
-  work.then({.instructions = 54, .clocks = 150, .alu = 30, .mufu = 3, .waits = 3});  // two divisions, as in fma_work.cpp
-  // As flash_v2_tensor is compiled; what the loop needs of the tile comes from shared memory each time.
-  return work.then({.instructions = 26, .clocks = 60, .fma = 8, .alu = 13, .wavefronts = 7, .waits = 1}, vectors);
+  // Where a thread starts and its step: a division by a chain of conversions and a reciprocal. Then a loop, whose
+  // address registers are waited for at each turn; three of its instructions do nothing, but the compiler has them
+  // before a cp.async.
+  work.then({.instructions = 59, .clocks = 197, .fma = 21, .alu = 28, .mufu = 3, .waits = 6});
+  return work.then({.instructions = 26, .clocks = 60, .fma = 8, .alu = 13, .wavefronts = 4, .waits = 1}, vectors);
 }
 
 WarpWork round_work(const MmaTile& tile) {
   const int pairs = 2 * tile.rows16 * tile.cols8, n = 4 * pairs;
   return WarpWork().then({.instructions = n, .clocks = 2 * n, .fma = kPairs * pairs, .alu = pairs, .wavefronts = pairs});
+}
+
+WarpWork round_scores_work(const MmaTile& tile) {
+  const int pairs = 2 * tile.rows16 * tile.cols8;  // two multiplications, a rounding, an address and a store
+  return WarpWork()
+      .then({.instructions = 30, .clocks = 80, .fma = 4, .alu = 18, .waits = 1})
+      .then({.instructions = 7 * pairs, .clocks = 10 * pairs, .fma = 3 * pairs, .alu = 3 * pairs, .wavefronts = pairs});
 }
 
 MmaTile mma_scores_tile(const TileShape& tile) {
@@ -76,14 +89,36 @@ MmaTile mma_output_tile(const TileShape& tile, int width) {
   return {std::max(1, ceil_div(tile.br, 16 * kMmaWarps)), width / 8};
 }
 
-WarpWork mma_load_work(const TileOp& op, const CopyShape& copy, int tile_rows, int width) {
-  WarpWork work = op.starts ? start_copy_work(copy, width) : copy_in_work(copy);
-  return copy.rows == tile_rows ? work : work.then(zeroing_work(tile_rows * width, copy.threads));
+namespace {
+
+/// A pass over all elements of a tile of which some are zeroed, an element a thread: a warp that has none goes by, and
+/// one that has asks a special register where shared memory begins.
+WarpWork zero_some_work(int elements, int with_some, int threads) {
+  const int turns = ceil_div(elements, threads), storing = std::min(turns, ceil_div(with_some, threads));
+  return WarpWork()
+      .then({.instructions = 25, .clocks = 83, .fma = 4, .alu = 16, .wavefronts = 1, .waits = 1}, storing)
+      .then({.instructions = 12, .clocks = 50, .fma = 2, .alu = 6}, turns - storing);
+}
+
+/// zero_columns(): those from `cols` on of all rows; a warp has 32 neighbours of a row, or whole rows.
+WarpWork zero_right_work(int rows, int cols, int width, int threads) {
+  return cols == width ? WarpWork()
+                       : zero_some_work(rows * width, rows * (width - cols / kWarpSize * kWarpSize), threads);
+}
+/// zero_rows(): the rows from `rows` on.
+WarpWork zero_below_work(int rows, int all, int width, int threads) {
+  return rows == all ? WarpWork() : zero_some_work(all * width, (all - rows) * width, threads);
+}
+
+}  // namespace
+
+WarpWork mma_load_work(const TileOp& op, const CopyShape& copy, int tile_rows, int width, RowCheck check) {
+  WarpWork work = op.starts ? start_copy_work(copy, width, check) : copy_in_work(copy);
+  return work.then(zero_below_work(copy.rows, tile_rows, width, copy.threads));
 }
 
 WarpWork zero_columns_work(const AttentionProblem& problem, int rows) {
-  const int width = fma_width(problem.head_dim);
-  return problem.head_dim == width ? WarpWork() : zeroing_work(rows * width, kMmaThreads);
+  return zero_right_work(rows, problem.head_dim, fma_width(problem.head_dim), kMmaThreads);
 }
 
 WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy) {
@@ -96,15 +131,17 @@ WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopySha
     case Op::load: {
       const Layout layout = layout_of(op.tensor);
       const int tile_cols = layout == Layout::scores ? tile.bc : width;
-      WarpWork work = op.starts ? start_copy_work(copy, tile_cols) : copy_in_work(copy);
-      return work.then(zero_rest_work(copy, layout == Layout::by_key ? tile.bc : tile.br, tile_cols));
+      WarpWork work = op.starts ? start_copy_work(copy, tile_cols, RowCheck::each) : copy_in_work(copy);
+      const int tile_rows = layout == Layout::by_key ? tile.bc : tile.br;
+      return work.then(zero_right_work(tile_rows, copy.cols, tile_cols, copy.threads))
+          .then(zero_below_work(copy.rows, tile_rows, tile_cols, copy.threads));
     }
     case Op::store: {
       if (layout_of(op.tensor) == Layout::statistic) return copy_out_work(copy);
       const int vectors = ceil_div(copy.rows * copy.cols, std::max(1, copy.vector) * std::max(1, copy.threads));
       return WarpWork()
-          .then({.instructions = 54, .clocks = 150, .alu = 30, .mufu = 3, .waits = 3})
-          .then({.instructions = 14, .clocks = 36, .fma = 3, .alu = 8, .wavefronts = 4, .waits = 1}, vectors);
+          .then({.instructions = 54, .clocks = 190, .fma = 20, .alu = 24, .mufu = 3, .waits = 5})
+          .then({.instructions = 24, .clocks = 56, .fma = 7, .alu = 14, .wavefronts = 4, .waits = 1}, vectors);
     }
     case Op::scores: return mma_transposed_work(scores, width, element);
     case Op::weighted_sum: return mma_work(output, tile.bc, AFrom::registers, element);
@@ -213,6 +250,14 @@ WarpWork wgmma_warp_work(const Schedule& schedule, const TileOp& op, int element
   throw Error(ErrorKind::internal, std::string("wgmma_warp_work: ") + name_of(op.op) + " is no operation of these rungs");
 }
 
+namespace {
+
+/// What has been written to shared memory is to be seen by TMA and the tensor cores: all of it is waited for, and then
+/// the fence itself.
+WarpWork fence_work() { return WarpWork().then({.instructions = 3, .clocks = 14, .waits = 2}); }
+
+}  // namespace
+
 WarpWork wgmma_backward_work(const Schedule& schedule, const TileOp& op) {
   const TileShape& tile = schedule.tile();
   const int width = hopper_width(schedule.problem().head_dim), element = element_bytes(schedule.problem().dtype);
@@ -244,20 +289,25 @@ WarpWork wgmma_backward_work(const Schedule& schedule, const TileOp& op) {
     }
     case Op::d_scores: {  // D; a subtraction, a multiplication; rounded, and 8 × 8 matrices to shared memory, four a time
       const int reads = queries / kPairs, stores = ceil_div(all, 8), n = 2 * all + all / 2 + reads + 2 * stores;
-      return WarpWork().then({.instructions = n,
-                              .clocks = straight(n),
-                              .fma = 2 * all,
-                              .alu = all / 2 + stores,
-                              .wavefronts = reads + 4 * stores,
-                              .waits = 2});
+      return WarpWork()
+          .then({.instructions = n,
+                 .clocks = straight(n),
+                 .fma = 2 * all,
+                 .alu = all / 2 + stores,
+                 .wavefronts = reads + 4 * stores,
+                 .waits = 2})
+          .then(fence_work());
     }
     case Op::clear_gradient: return op.tensor == Tensor::dQ ? WarpWork() : arithmetic_work(kRows * kPairs * width / 8);
     case Op::row_dot: return wgmma_product(kWarpgroupRows, width, AFrom::shared_memory, Product::waited, element);
     case Op::store: {
       if (layout_of(op.tensor) == Layout::statistic) return WarpWork().then({.instructions = 8, .clocks = 16, .alu = 4});
       if (op.adds)  // into swizzled shared memory, two a store; a warp of its own does the rest
-        return WarpWork().then(
-            {.instructions = dq, .clocks = straight(dq), .alu = dq / 2, .wavefronts = dq, .waits = 1})
+        // Rows r and r + 1 put their pairs into the same 16 bytes of banks: twice the wavefronts. Before that the warps
+        // ask whether the place is free, and after it they say that it is taken.
+        return WarpWork()
+            .then({.instructions = dq, .clocks = straight(dq), .alu = dq / 2, .wavefronts = 2 * dq, .waits = 2})
+            .then(fence_work())
             .then(box_work(op, consumers));
       return wgmma_warp_work(schedule, op);
     }
@@ -285,14 +335,15 @@ WarpWork quantize_warp_work(const Schedule& schedule, const TileOp& op, const Co
       while (rotates && 1 << stages < width) ++stages;
       const int shuffles = rotates ? 3 * elements : 0;
       WarpWork work;
-      // Widened, sign, stages; the largest magnitude.
-      const int n = elements * (3 + stages) + shuffles;
+      // Widened, sign, stages and the selections that they need; whether it is finite; the largest magnitude. As
+      // compiled: 25 instructions an element of 128 columns, of V 11.
+      const int n = elements * (rotates ? 15 + stages : 11) + shuffles;
       work.then({.instructions = n,
-                 .clocks = straight(n),
-                 .fma = elements * (1 + stages),
-                 .alu = 2 * elements,
+                 .clocks = n * 8 / 5,
+                 .fma = elements * (rotates ? 3 + stages : 2),
+                 .alu = elements * (rotates ? 11 : 7),
                  .wavefronts = shuffles,
-                 .waits = rotates ? 3 : 0});
+                 .waits = rotates ? 6 : 2});
       work.then({.instructions = 30, .clocks = 60, .alu = 12, .wavefronts = 12, .waits = 6});  // over the CTA
       if (rotates) {  // keep_column: the largest column; then moved, rounded, widened, signs, summed up, in each round
         const int rounds = kKeepColumnRounds, of_lanes = 3 * (1 + rounds);
@@ -350,7 +401,7 @@ WarpWork mma_backward_work(const Schedule& schedule, const TileOp& op, const Cop
     case Op::load:
       if (layout_of(op.tensor) == Layout::statistic) return start_statistic_work();
       return mma_load_work(op, copy, layout_of(op.tensor) == Layout::by_key ? schedule.tile().bc : schedule.tile().br,
-                           width);
+                           width, RowCheck::each);
     case Op::store: {
       const WarpWork work = mma_warp_work(schedule, op, copy);
       return layout_of(op.tensor) == Layout::statistic ? work : round_work(gradient).then(work);

@@ -22,11 +22,15 @@ WarpWork mma_transposed_work(const MmaTile& tile, int depth, int element_bytes);
 /// acc += A B over `depth`; A comes from registers, rounded on the way, or from shared memory.
 enum class AFrom { registers, shared_memory };
 WarpWork mma_work(const MmaTile& tile, int depth, AFrom a, int element_bytes);
+/// Whether a copy asks of each vector if its row exists, or the kernel has another copy for tiles that are cut short.
+enum class RowCheck { each, none };
 /// Starting to copy a tile of so many columns on chip: cp.async, vector by vector.
-WarpWork start_copy_work(const CopyShape& copy, int width);
+WarpWork start_copy_work(const CopyShape& copy, int width, RowCheck check);
 
 /// An accumulator of 8 · cols8 columns scaled (or not) and rounded into shared memory, two columns at a time.
 WarpWork round_work(const MmaTile& tile);
+/// Scores likewise, each masked or not.
+WarpWork round_scores_work(const MmaTile& tile);
 
 /// When a rung rescales acc: after each key tile, or, asked for by a vote of the warp, where a maximum has moved. That is so
 /// in the first few tiles and then hardly ever: only the vote is counted.
@@ -47,7 +51,7 @@ WarpWork mma_warp_work(const Schedule& schedule, const TileOp& op, const CopySha
 
 /// A load into a tile of tile_rows × width whose columns beyond head_dim have been zero since the CTA's start: only rows
 /// that are missing are zeroed.
-WarpWork mma_load_work(const TileOp& op, const CopyShape& copy, int tile_rows, int width);
+WarpWork mma_load_work(const TileOp& op, const CopyShape& copy, int tile_rows, int width, RowCheck check);
 /// Zeroes those columns, of tiles of so many rows together; nothing where head_dim is the width.
 WarpWork zero_columns_work(const AttentionProblem& problem, int rows);
 

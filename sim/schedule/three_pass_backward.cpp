@@ -5,6 +5,7 @@
 // five), no tile is skipped: where the mask has taken a pair out, P is 0 and so is dS.
 #include "sim/schedule/algorithms.h"
 #include "sim/schedule/fma_backward.h"
+#include "sim/schedule/fma_work.h"
 
 namespace flashscope {
 namespace {
@@ -25,19 +26,22 @@ class ThreePassBackward final : public Schedule {
     };
     const std::int64_t product_smem = three_pass_scores_smem(tile.br, tile.bc, width).bytes();
     m_kernels = {
-        {"three_pass_backward_dv", tc, p.num_kv_heads(), sum(true), fma_thread_tile(tile.bc, width)},
+        {"three_pass_backward_dv", tc, p.num_kv_heads(), sum(true), fma_thread_tile(tile.bc, width),
+         kValueGradientCode},
         {"three_pass_backward_dp",
          tr * tc,
          p.num_heads(),
          {kFmaThreads, product_smem, d_probability_registers(is_fp32)},
-         fma_thread_tile(tile.br, tile.bc)},
+         fma_thread_tile(tile.br, tile.bc),
+         kProbabilityGradientCode},
         {"three_pass_backward_ds",
          tr,
          p.num_heads(),
          {kSoftmaxThreads, d_softmax_row_bytes(p.seqlen_k), kDSoftmaxRegisters},
-         {}},
-        {"three_pass_backward_dq", tr, p.num_heads(), sum(false), fma_thread_tile(tile.br, width)},
-        {"three_pass_backward_dk", tc, p.num_kv_heads(), sum(true), fma_thread_tile(tile.bc, width)},
+         {},
+         kDSoftmaxCode},
+        {"three_pass_backward_dq", tr, p.num_heads(), sum(false), fma_thread_tile(tile.br, width), kQuerySumCode},
+        {"three_pass_backward_dk", tc, p.num_kv_heads(), sum(true), fma_thread_tile(tile.bc, width), kKeyGradientCode},
     };
   }
 
@@ -63,6 +67,13 @@ class ThreePassBackward final : public Schedule {
     return kernel == kProbabilityGradient ? score_tile_classes() : Schedule::cta_classes(kernel);
   }
 
+  WarpWork warp_work(int kernel, const TileOp& op) const override {
+    if (kernel == kSoftmax) return softmax_work(op);
+    if (op.op != Op::gradient_sum || op.tensor == Tensor::dQ) return Schedule::warp_work(kernel, op);
+    const ThreadTile gradient = fma_thread_tile(tile().bc, fma_width(problem().head_dim));
+    return product_down_work(gradient.rows, gradient.cols, tile().br);
+  }
+
  protected:
   void cta(int kernel, std::int64_t inner, CtaProgram& cta) const override {
     const int tc = num_tiles(problem().seqlen_k, tile().bc), one = static_cast<int>(inner);
@@ -76,6 +87,17 @@ class ThreePassBackward final : public Schedule {
   }
 
  private:
+  /// A vector of dP is asked for right behind that of P: one round trip for both.
+  WarpWork softmax_work(const TileOp& op) const {
+    const SoftmaxRows rows{op.rows, problem().seqlen_k, static_cast<int>(element_bytes(problem().dtype))};
+    switch (op.op) {
+      case Op::load: return op.tensor == Tensor::P ? d_softmax_read_work(rows) : WarpWork{};
+      case Op::row_dot: return d_softmax_dot_work(rows);
+      case Op::d_scores: return d_softmax_rows_work(rows);
+      default: return {};
+    }
+  }
+
   /// dV_j = Σ_i P_ijᵀ dO_i, or dK_j = softmax_scale · Σ_i dS_ijᵀ Q_i, over the query heads of the group.
   void key_gradient(Tensor gradient, int j, CtaProgram& cta) const {
     const int tr = num_tiles(problem().seqlen_q, tile().br);

@@ -43,8 +43,20 @@ class ThreePassTensor final : public ThreePass {
     const MmaTile output = mma_output_tile(tile(), fma_width(problem().head_dim));
     if (op.op == Op::weighted_sum)
       return mma_work(output, tile().bc, AFrom::shared_memory, element_bytes(problem().dtype));
-    if (op.op == Op::store) return round_work(kernel == kScores ? mma_scores_tile(tile()) : output).then(work);
+    if (op.op == Op::store)
+      return (kernel == kScores ? round_scores_work(mma_scores_tile(tile())) : round_work(output)).then(work);
+    // Half of what the loop over key tiles executes beside its copies and products: the next tile's rows and keys, and
+    // whether something is to be zeroed there.
+    if (op.op == Op::load && kernel == kWeightedSum)
+      return WarpWork().then({.instructions = 35, .clocks = 130, .fma = 8, .alu = 18, .waits = 2}).then(work);
     return work;
+  }
+  /// As compiled: the divisions that find tile and head, each a chain of conversions and a reciprocal.
+  WarpWork prologue_work(int kernel) const override {
+    if (kernel == kSoftmax) return ThreePass::prologue_work(kernel);
+    if (kernel == kWeightedSum)
+      return WarpWork().then({.instructions = 114, .clocks = 293, .fma = 34, .alu = 50, .mufu = 12, .waits = 14});
+    return WarpWork().then({.instructions = 166, .clocks = 504, .fma = 75, .alu = 60, .mufu = 15, .waits = 20});
   }
 
  protected:
