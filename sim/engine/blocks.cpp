@@ -31,7 +31,9 @@ BlockMap::BlockMap(const Schedule& schedule, int score_tiles) {
     grid.whole_bytes = std::int64_t{grid.block_rows} * grid.block_cols * grid.shape.element_bytes;
     grid.first = m_size;
     const auto& used = schedule.tensors();
-    if (std::find(used.begin(), used.end(), tensor) != used.end()) m_size += grid.down * grid.across * grid.shape.heads;
+    if (std::find(used.begin(), used.end(), tensor) == used.end()) continue;
+    m_used.push_back(tensor);
+    m_size += grid.down * grid.across * grid.shape.heads;
   }
 }
 
@@ -73,10 +75,10 @@ std::int64_t BlockMap::bytes_of(Tensor tensor, std::int64_t block) const {
 }
 
 Tensor BlockMap::tensor_of(std::int64_t block) const {
-  int tensor = kNumTensors - 1;
+  std::size_t n = m_used.size() - 1;
   // The last that starts at or before the block: a tensor without blocks starts where the next one with some does.
-  while (m_grids[static_cast<std::size_t>(tensor)].first > block) --tensor;
-  return static_cast<Tensor>(tensor);
+  while (m_grids[static_cast<std::size_t>(m_used[n])].first > block) --n;
+  return m_used[n];
 }
 
 }  // namespace flashscope

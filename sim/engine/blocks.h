@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "sim/schedule/schedule.h"
 
@@ -58,6 +59,7 @@ class BlockMap {
     std::int64_t down = 0, across = 0;  // blocks of a head
   };
   std::array<Grid, kNumTensors> m_grids;
+  std::vector<Tensor> m_used;  // of the schedule, in the order of their numbers
   std::int64_t m_size = 0;
 };
 

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/engine/block_table.h"
+
 namespace flashscope {
 
 class L2Cache {
@@ -55,7 +57,7 @@ class L2Cache {
  private:
   /// A block of which something is held. A piece is one half of it as one partition holds it, number half · 2 +
   /// partition; the half that has the partition's number is at home there, the other is a copy.
-  struct Block {
+  struct alignas(64) Block {  // a line of the processor's cache
     std::int64_t block = 0;
     std::int32_t bytes[4] = {};                      // of each piece
     std::int32_t used[4] = {-1, -1, -1, -1};         // of each piece: its place in its slice's order by use; -1: absent
@@ -88,7 +90,6 @@ class L2Cache {
   std::int32_t& written_place(std::int32_t piece) { return at(piece).written[(piece & 3) >> 1]; }
   std::int32_t& bytes_of(std::int32_t piece) { return at(piece).bytes[piece & 3]; }
 
-  std::size_t slot_of(std::int64_t block) const;  // where the block is, or would go, in the hash table
   std::int32_t open(std::int64_t block);                      // its number · 4; a new one where nothing is held
   void close(std::int32_t block);                             // forgets it if nothing is held any more
   bool touch(std::int32_t piece, std::int64_t whole);  // true when all of it is present; it becomes the newest
@@ -113,21 +114,13 @@ class L2Cache {
   std::int32_t oldest(Slice& slice);  // -1: none
   template <By by>
   void sweep(Slice& slice);
-  void grow_table();
 
   int m_num;
   int m_slices_each;  // slices of a partition
   std::vector<Slice> m_slices;
   std::vector<Block> m_blocks;
   std::vector<std::int32_t> m_free;  // of them
-  /// Open addressing, linear probing. The block's name stands beside its number: a search looks at the table alone.
-  struct Entry {
-    std::int64_t block = 0;
-    std::int32_t number = -1;  // in m_blocks; -1: empty
-  };
-  std::vector<Entry> m_table;
-  int m_table_shift = 0;
-  std::size_t m_held = 0;
+  BlockTable m_numbers;
   std::int64_t m_insertions = 0;
   std::int32_t m_open = -1;  // being accessed: is not forgotten meanwhile
   std::vector<Eviction> m_evictions;
