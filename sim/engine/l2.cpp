@@ -101,10 +101,23 @@ void L2Cache::clear() {
   m_open = -1;
   ++m_insertions;  // as good as: what was there is not
   m_evictions.clear();
+  begin_turnover();
+}
+
+void L2Cache::begin_turnover() {
+  ++m_turnover;
+  m_unused = static_cast<std::int64_t>(m_blocks.size() - m_free.size());
+  for (Slice& slice : m_slices) slice.kept_all = true;
+  m_slices_kept_all = static_cast<std::int64_t>(m_slices.size());
 }
 
 std::int32_t L2Cache::open(std::int64_t block) {
-  if (const std::int32_t found = m_numbers.find(block); found != BlockTable::kNone) return found * 4;
+  if (const std::int32_t found = m_numbers.find(block); found != BlockTable::kNone) {
+    Block& held = m_blocks[static_cast<std::size_t>(found)];
+    m_unused -= held.turnover != m_turnover;
+    held.turnover = m_turnover;
+    return found * 4;
+  }
   std::int32_t number;
   if (m_free.empty()) {
     number = static_cast<std::int32_t>(m_blocks.size());
@@ -116,6 +129,7 @@ std::int32_t L2Cache::open(std::int64_t block) {
   Block& held = m_blocks[static_cast<std::size_t>(number)];
   held = {};
   held.block = block;
+  held.turnover = m_turnover;
   for (int half = 0; half < m_num; ++half)
     for (int partition = 0; partition < m_num; ++partition) {
       const std::uint32_t hash = static_cast<std::uint32_t>(
@@ -130,6 +144,7 @@ std::int32_t L2Cache::open(std::int64_t block) {
 void L2Cache::close(std::int32_t block) {
   const Block& held = at(block);
   if (block == m_open || !held.is_absent()) return;
+  m_unused -= held.turnover != m_turnover;
   m_numbers.remove(held.block);
   m_free.push_back(block >> 2);
 }
@@ -192,6 +207,8 @@ void L2Cache::take_in(std::int32_t piece, std::int64_t part, std::int64_t whole,
     if (victim < 0 || victim == piece) break;
     write_back(victim, access);
     used_place(victim) = -1;
+    m_slices_kept_all -= slice.kept_all;
+    slice.kept_all = false;
     slice.used.bytes -= bytes_of(victim);
     --slice.used.count;
     close(victim & ~3);
