@@ -4,7 +4,7 @@
 
 namespace flashscope {
 
-BlockMap::BlockMap(const Schedule& schedule, int score_tiles) {
+BlockMap::BlockMap(const Schedule& schedule, const ScoreBlocks& scores) {
   for (int t = 0; t < kNumTensors; ++t) {
     const Tensor tensor = static_cast<Tensor>(t);
     Grid& grid = m_grids[static_cast<std::size_t>(t)];
@@ -13,13 +13,15 @@ BlockMap::BlockMap(const Schedule& schedule, int score_tiles) {
     const bool is_scores = layout == Layout::scores;
     const bool in_score_blocks = is_scores || layout == Layout::statistic;
     constexpr int kEntries = kSectorBytes / 4;  // of the block table: what a sector holds
-    grid.block_rows = is_scale(layout)           ? 1
-                      : layout == Layout::page   ? kEntries
-                      : layout == Layout::by_key ? schedule.tile().bc
-                      : in_score_blocks ? schedule.score_block_rows()
-                                        : schedule.tile().br;
-    grid.tiles_across = is_scores ? score_tiles : 1;
-    grid.block_cols = is_scores ? schedule.tile().bc * score_tiles : std::max(1, grid.shape.cols);
+    grid.block_rows = is_scale(layout)                   ? 1
+                      : layout == Layout::page           ? kEntries
+                      : layout == Layout::by_key         ? schedule.tile().bc
+                      : is_scores && scores.has_all_rows ? schedule.tile().br
+                      : in_score_blocks                  ? schedule.score_block_rows()
+                                                         : schedule.tile().br;
+    grid.in_parts_by_rows = is_scores && scores.has_all_rows;
+    grid.tiles_across = is_scores ? scores.tiles : 1;
+    grid.block_cols = is_scores ? schedule.tile().bc * scores.tiles : std::max(1, grid.shape.cols);
     const int tile_rows = is_scale(layout)           ? 1
                           : layout == Layout::page   ? kEntries
                           : layout == Layout::by_key ? schedule.tile().bc
@@ -31,7 +33,9 @@ BlockMap::BlockMap(const Schedule& schedule, int score_tiles) {
     grid.whole_bytes = std::int64_t{grid.block_rows} * grid.block_cols * grid.shape.element_bytes;
     grid.first = m_size;
     const auto& used = schedule.tensors();
-    if (std::find(used.begin(), used.end(), tensor) != used.end()) m_size += grid.down * grid.across * grid.shape.heads;
+    if (std::find(used.begin(), used.end(), tensor) == used.end()) continue;
+    m_used.push_back(tensor);
+    m_size += grid.down * grid.across * grid.shape.heads;
   }
 }
 
@@ -48,11 +52,16 @@ BlockMap::Region BlockMap::region_of(const TileOp& op) const {
           grid.down * grid.across};
 }
 
-bool BlockMap::is_whole(const TileOp& op) const {
+bool BlockMap::is_whole_across(const TileOp& op) const {
   const Grid& grid = m_grids[static_cast<std::size_t>(op.tensor)];
   const int end = op.col + op.cols;
   return grid.tiles_across == 1 ||
          (op.col % grid.block_cols == 0 && (end % grid.block_cols == 0 || end == grid.shape.cols));
+}
+
+bool BlockMap::is_whole_down(const TileOp& op) const {
+  const Grid& grid = m_grids[static_cast<std::size_t>(op.tensor)];
+  return !grid.in_parts_by_rows || op.rows % grid.block_rows == 0;
 }
 
 std::int64_t BlockMap::step_of(Tensor tensor, Axis axis) const {
@@ -73,10 +82,10 @@ std::int64_t BlockMap::bytes_of(Tensor tensor, std::int64_t block) const {
 }
 
 Tensor BlockMap::tensor_of(std::int64_t block) const {
-  int tensor = kNumTensors - 1;
+  std::size_t n = m_used.size() - 1;
   // The last that starts at or before the block: a tensor without blocks starts where the next one with some does.
-  while (m_grids[static_cast<std::size_t>(tensor)].first > block) --tensor;
-  return static_cast<Tensor>(tensor);
+  while (m_grids[static_cast<std::size_t>(m_used[n])].first > block) --n;
+  return m_used[n];
 }
 
 }  // namespace flashscope

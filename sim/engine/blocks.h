@@ -1,17 +1,18 @@
-// Global memory in blocks: each tensor cut into the schedule's tiles (S, P and row statistics into their
-// score_block_rows) and numbered through, so that L2 can name them.
+// Global memory in blocks: each tensor cut into the schedule's tiles (row statistics into their
+// score_block_rows, S and P into those or larger blocks: grain.h) and numbered through, so that L2 can name them.
 #pragma once
 #include <array>
 #include <cstdint>
+#include <vector>
 
+#include "sim/engine/grain.h"
 #include "sim/schedule/schedule.h"
 
 namespace flashscope {
 
 class BlockMap {
  public:
-  /// `score_tiles`: key tiles that a block of S or P is wide.
-  explicit BlockMap(const Schedule& schedule, int score_tiles = 1);
+  explicit BlockMap(const Schedule& schedule, const ScoreBlocks& scores = {});
 
   /// The blocks that the region of a load or store touches: in each of its heads, `down` rows of `across` neighbours.
   struct Region {
@@ -29,8 +30,10 @@ class BlockMap {
     }
   };
   Region region_of(const TileOp& op) const;
-  /// True when the region ends where its blocks do: each is moved as a whole.
-  bool is_whole(const TileOp& op) const;
+  /// True when the columns of the region end where its blocks do; and when its rows do.
+  bool is_whole_across(const TileOp& op) const;
+  bool is_whole_down(const TileOp& op) const;
+  int block_rows(Tensor tensor) const { return m_grids[static_cast<std::size_t>(tensor)].block_rows; }
   /// How far a region moves when its operation moves one tile along `axis`: blocks; along a row of scores tiles, of which
   /// tiles_across() are one block.
   std::int64_t step_of(Tensor tensor, Axis axis) const;
@@ -51,6 +54,7 @@ class BlockMap {
     TensorShape shape;
     int block_rows = 1, block_cols = 1;
     int tiles_across = 1;        // key tiles that a block of scores is wide
+    bool in_parts_by_rows = false;  // higher than the rows that are moved as wholes
     int blocks_down_a_tile = 1;  // scores and statistics are kept in lower blocks than the tiles that are walked
     bool whole = true;  // no block is cut by an edge
     std::int64_t whole_bytes = 0;
@@ -58,6 +62,7 @@ class BlockMap {
     std::int64_t down = 0, across = 0;  // blocks of a head
   };
   std::array<Grid, kNumTensors> m_grids;
+  std::vector<Tensor> m_used;  // of the schedule, in the order of their numbers
   std::int64_t m_size = 0;
 };
 

@@ -32,7 +32,7 @@ PlacedWork CtaWorks::of(std::int64_t cta) {
 
 std::shared_ptr<const CtaWork> CtaWorks::make(std::int64_t cta) {
   auto work = std::make_shared<CtaWork>();
-  work->program = program_of(m_schedule, m_kernel, cta, m_grain.score_tiles);
+  work->program = program_of(m_schedule, m_kernel, cta, m_grain.scores.tiles);
   for (const Segment& segment : work->program) {
     const std::int64_t times = segment.repeat.times;
     const int most = times > 1 ? m_grain.of_kernel(m_kernel) : 1;
@@ -112,7 +112,12 @@ Step CtaWorks::prepared(const TileOp& op, const Repeat& repeat, int repetitions,
       step.bytes = op.bytes * repetitions;
       const TileOp wide = widened(op, repeat, repetitions, m_schedule.tile());
       step.blocks = m_blocks.region_of(wide);
-      if (!m_blocks.is_whole(wide)) step.part_bytes = step.bytes / std::max(1, step.blocks.size());
+      if (!m_blocks.is_whole_across(wide)) {
+        step.part_bytes = step.bytes / std::max(1, step.blocks.size());
+      } else if (!m_blocks.is_whole_down(wide)) {
+        step.part_rows = wide.rows;
+        step.block_rows = m_blocks.block_rows(op.tensor);
+      }
       if (const int tiles = m_blocks.tiles_across(op.tensor); tiles > 1 && repeat.axis == Axis::j) {
         step.tiles_in_block = tiles;
         step.first_tile = wide.col / m_schedule.tile().bc % tiles;

@@ -40,7 +40,8 @@ struct Step {
   std::int64_t bytes = 0;        // load, store: of the region
   std::int64_t fill_bytes = 0;   // store: of each block, see TileOp
   BlockMap::Region blocks;       // load, store: of the first repetition and of the head it was written for
-  std::int64_t part_bytes = 0;   // moved of each block; 0: all of it
+  std::int64_t part_bytes = 0;   // moved of each block; 0: all of it, or of its `block_rows` rows `part_rows`
+  int part_rows = 1, block_rows = 1;
   std::int64_t block_step = 0;   // from one repetition to the next: blocks, or tiles of blocks of `tiles_in_block`
   int tiles_in_block = 1, first_tile = 0;  // of its block, of the first repetition
   // store: a part of a sum in global memory; its query head, query tile of the first repetition and key tile.

@@ -37,6 +37,11 @@ class Earliest {
     }
   }
   Turn turn() const { return m_turns[1]; }
+  /// Every place goes on so much later.
+  void put_off(Picoseconds by) {
+    for (Turn& turn : m_turns)
+      if (turn.at != kNever) turn.at += by;
+  }
 
  private:
   int m_leaves = 1;

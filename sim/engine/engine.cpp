@@ -12,6 +12,7 @@
 #include "sim/engine/core_times.h"
 #include "sim/engine/cta_work.h"
 #include "sim/engine/earliest.h"
+#include "sim/engine/heads.h"
 #include "sim/engine/l2.h"
 #include "sim/engine/run.h"
 #include "sim/engine/server.h"
@@ -40,6 +41,9 @@ constexpr int kL2Slices = 32, kL2SpreadPermille = 173;
 
 /// The first CTAs of a grid that leaves SMs empty start on neighbours all the same: flashscope_l2_probe on an H200.
 constexpr std::int64_t kFirstCtas = 8;
+
+/// Where heads are passed over, the end of the last wave may be off by one part in so many of the kernel's time.
+constexpr std::int64_t kWaveShare = 200, kGoodWaveShare = 400;
 
 /// Fetching a kernel's code for the first time on an SM: line after line from memory, some lines ahead.
 constexpr int kInstructionBytes = 16, kCodeLineBytes = 128;
@@ -73,6 +77,7 @@ struct Resident {
   PlacedWork placed;
   std::int64_t cta = 0;
   Picoseconds began = 0;
+  std::int64_t hbm_read = 0;
   // A persistent CTA: the loads that a tile begins with start when the last scores of the tile before have been computed.
   Picoseconds last_scores = 0, loads_from = 0;
   bool loads_ahead = false;  // persistent, and nothing but loads so far
@@ -119,7 +124,7 @@ class Run {
         m_speeds(machine),
         m_grain(grain),
         m_ctas(ctas),
-        m_blocks(schedule, grain.score_tiles),
+        m_blocks(schedule, grain.scores),
         m_core_times(schedule, machine),
         m_works(schedule, m_speeds, m_blocks, m_grain, m_core_times),
         m_l2(l2_of(machine)) {}
@@ -133,6 +138,7 @@ class Run {
     m_total_ctas = 0;
     for (int k = 0; k < static_cast<int>(m_schedule.kernels().size()); ++k) m_total_ctas += ctas_of(k);
     m_done_ctas = m_operations = 0;
+    m_simulated_heads = m_schedule.problem().num_heads();
     Picoseconds now = 0;
     bool first = true;
     for (int k = 0; k < static_cast<int>(m_schedule.kernels().size()); ++k) {
@@ -151,6 +157,7 @@ class Run {
     prediction.hbm_dirty_bytes = m_l2.dirty_bytes();
     prediction.time = now;
     prediction.operations = m_operations;
+    prediction.simulated_heads = m_simulated_heads;
     return prediction;
   }
 
@@ -215,11 +222,15 @@ class Run {
     }
     for (Sm& sm : m_sms)
       if (sm.ctas > 0) go_on_alone(sm);
+    m_l2.begin_turnover();
+    m_heads_seen.forget();
+    m_ended_ctas = m_ended_read = 0;
+    const std::int64_t stretch = stretch_of(k);
     for (Turn turn = m_earliest.turn(); turn.at != kNever; turn = m_earliest.turn()) {
       Sm& sm = m_sms[static_cast<std::size_t>(turn.order % num_sms)];
       const std::size_t slot = static_cast<std::size_t>(turn.order / num_sms);
       Resident& resident = sm.residents[slot];
-      const Picoseconds now = turn.at;
+      Picoseconds now = turn.at;
       report_progress();
       if (resident.next) {
         sm.goes_on[slot] = advance(sm, resident, now);
@@ -227,7 +238,10 @@ class Run {
         result.cta_time += now - resident.began;
         result.end = std::max(result.end, now);
         ++m_done_ctas;
+        ++m_ended_ctas;
+        m_ended_read += resident.hbm_read;
         if (next_cta < ctas) {
+          if (stretch > 0 && next_cta % stretch == 0) now += pass_over_heads(stretch, next_cta);
           sm.goes_on[slot] =
               launch.persistent ? go_on_with(resident, m_schedule.taken(k, next_cta++), now, now)
                                 : place(sm, resident, m_schedule.taken(k, next_cta++), now, m_speeds.cta_start);
@@ -240,6 +254,111 @@ class Run {
     }
     result.hbm_dirty_bytes = m_l2.dirty_bytes();
     return result.end;
+  }
+
+  /// CTAs of so many heads as fill the GPU at once, with the query heads that share their K and V; 0 where heads
+  /// differ.
+  std::int64_t stretch_of(int k) const {
+    const KernelLaunch& launch = m_schedule.kernels()[static_cast<std::size_t>(k)];
+    if (!m_grain.passes_over_heads || m_options->trace || launch.persistent || !m_ctas.empty() ||
+        m_schedule.tile().page_size > 0 || !m_schedule.sector_aligned() || !writes_once())
+      return 0;
+    const std::int64_t group = launch.ctas() / m_schedule.problem().num_kv_heads();
+    const std::int64_t slots = static_cast<std::int64_t>(m_residents.size());
+    return (slots + group - 1) / group * group;
+  }
+
+  /// Each byte of a tensor is written once at most, and what CTAs produce is what they store.
+  bool writes_once() const {
+    for (int t = 0; t < kNumTensors; ++t)
+      if (m_result->count.tensors[static_cast<std::size_t>(t)].write >
+          shape_of(static_cast<Tensor>(t), m_schedule.problem(), m_schedule.tile()).bytes())
+        return false;
+    return true;
+  }
+
+  /// Bytes of the tensors that the kernel reads, a CTA's share.
+  double needed_bytes() const {
+    std::int64_t bytes = 0;
+    for (int t = 0; t < kNumTensors; ++t)
+      if (m_result->count.tensors[static_cast<std::size_t>(t)].read > 0)
+        bytes += shape_of(static_cast<Tensor>(t), m_schedule.problem(), m_schedule.tile()).bytes();
+    return static_cast<double>(bytes) / static_cast<double>(ctas_of(m_kernel));
+  }
+
+  /// At the first CTA of a stretch: if stretches repeat each other, all but the last few are taken as done. What is
+  /// under way, and what L2 holds, is then of later heads, and later by what they take. Returns that time.
+  Picoseconds pass_over_heads(std::int64_t stretch, std::int64_t& next_cta) {
+    if (!m_l2.is_turned_over()) return 0;
+    m_heads_seen.note({m_result->tensors, m_l2.dirty_bytes(), m_result->l2_read_hit_bytes, m_result->reasons,
+                       m_ended_ctas, m_result->cta_time, m_ended_read});
+    const std::int64_t left = stretches_to_pass(stretch, next_cta);
+    if (left == 0 || !m_heads_seen.repeat(needed_bytes())) return 0;
+    const AttentionProblem& p = m_schedule.problem();
+    const std::int64_t ctas = left * stretch, kv_heads = ctas * p.num_kv_heads() / ctas_of(m_kernel);
+    const std::int64_t query_heads = kv_heads * (p.heads / p.kv_heads);
+    const Done passed = m_heads_seen.next(ctas, m_result->count.sm.write / p.num_kv_heads() * kv_heads);
+    add(passed);
+    // All slots were busy.
+    const Picoseconds time = passed.cta_time / static_cast<std::int64_t>(m_residents.size());
+    for (std::size_t n = 0; n < m_residents.size(); ++n) {
+      Resident& resident = m_residents[n];
+      resident.cta += ctas;
+      resident.placed.query_heads += query_heads;
+      resident.placed.kv_heads += kv_heads;
+      for (Picoseconds* at : {&resident.began, &resident.last_scores, &resident.loads_from}) *at += time;
+      for (Arrival& arrival : resident.under_way) arrival.at += time;
+      if (m_goes_on[n] != kNever) m_goes_on[n] += time;
+    }
+    for (Sm& sm : m_sms) {
+      sm.port.put_off(time);
+      sm.core.put_off(time);
+    }
+    m_l2_link.put_off(time);
+    m_hbm.put_off(time);
+    m_earliest.put_off(time);
+    m_l2.rename([&](std::int64_t block) {
+      const Tensor tensor = m_blocks.tensor_of(block);
+      const std::int64_t heads = is_of_keys(layout_of(tensor)) ? kv_heads : query_heads;
+      return block + heads * m_blocks.head_step_of(tensor) * (is_split(tensor) ? m_schedule.tile().splits : 1);
+    });
+    next_cta += ctas;
+    m_done_ctas += ctas;
+    m_simulated_heads = std::min(m_simulated_heads, p.num_heads() - static_cast<int>(query_heads));
+    m_heads_seen.forget();
+    return time;
+  }
+
+  /// So many that the last CTAs meet the ends of waves about as they would have.
+  std::int64_t stretches_to_pass(std::int64_t stretch, std::int64_t next_cta) const {
+    const std::int64_t slots = static_cast<std::int64_t>(m_residents.size()), ctas = ctas_of(m_kernel);
+    const std::int64_t most = (ctas - 1 - next_cta) / stretch;  // all but the last, or what there is of it
+    const auto off = [&](std::int64_t n) { return std::min(n * stretch % slots, slots - n * stretch % slots); };
+    std::int64_t best = most;
+    // Those that end better are worth a quarter of what may be saved.
+    for (std::int64_t n = most; n > most - most / 4 && off(best) * kGoodWaveShare > ctas; --n)
+      best = off(n) < off(best) ? n : best;
+    while (best > 0 && off(best) * kWaveShare > ctas) --best;
+    return best;
+  }
+
+  /// Bytes that were produced and are not dirty have been written; of the tensor that is written most, where parts do
+  /// not add up.
+  void add(const Done& passed) {
+    HbmTraffic sum;
+    std::size_t most = 0;
+    for (std::size_t t = 0; t < kNumTensors; ++t) {
+      m_result->tensors[t].read += passed.tensors[t].read;
+      m_result->tensors[t].write += passed.tensors[t].write;
+      sum.read += passed.tensors[t].read;
+      if (passed.tensors[t].write > passed.tensors[most].write) most = t;
+    }
+    m_result->tensors[most].write += passed.dirty_bytes;  // more, or fewer, than before
+    m_result->hbm.read += sum.read;
+    m_result->hbm.write += passed.produced();
+    m_result->l2_read_hit_bytes += passed.l2_read_hit_bytes;
+    for (std::size_t r = 0; r < kNumReasons; ++r) m_result->reasons[r] += passed.reasons[r];
+    m_result->cta_time += passed.cta_time;
   }
 
   /// Starts CTA `cta` in the slot of a resident, `delay` later. Returns when it goes on.
@@ -257,6 +376,7 @@ class Run {
     resident.placed = m_works.of(cta);
     resident.begin(0);
     resident.began = now;
+    resident.hbm_read = 0;
     resident.under_way.clear();
     resident.part_gone = 0;
     resident.waits_since = kNever;
@@ -334,7 +454,8 @@ class Run {
   }
 
   static std::int64_t part_of(const Step& step, std::int64_t block_bytes) {
-    return step.part_bytes > 0 ? std::min(step.part_bytes, block_bytes) : block_bytes;
+    if (step.part_bytes > 0) return std::min(step.part_bytes, block_bytes);
+    return step.block_rows == 1 ? block_bytes : block_bytes * step.part_rows / step.block_rows;
   }
   /// How much further on than step.blocks.
   static std::int64_t shift_of(const Resident& resident, const Step& step) {
@@ -386,7 +507,7 @@ class Run {
   }
 
   /// L2 answers with what it holds, HBM with the rest; both through the SM's port.
-  Fetch fetch(Sm& sm, const Resident& resident, const Step& step, Picoseconds now) {
+  Fetch fetch(Sm& sm, Resident& resident, const Step& step, Picoseconds now) {
     std::int64_t miss = 0, evicted = 0;
     bool far = false;
     std::int64_t hit = bytes_still_there(sm, resident, step);
@@ -401,6 +522,7 @@ class Run {
       });
       remember(sm, resident, step, hit + miss);
     }
+    resident.hbm_read += miss;
     m_result->hbm.read += miss;
     m_result->tensors[static_cast<std::size_t>(step.tensor)].read += miss;
     m_result->l2_read_hit_bytes += hit;
@@ -420,8 +542,7 @@ class Run {
   }
 
   /// The CTA waits for its tile. Returns the bytes from HBM.
-  std::int64_t load(Sm& sm, const Resident& resident, const Step& step, Picoseconds now, Picoseconds& end,
-                    Reason& reason) {
+  std::int64_t load(Sm& sm, Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
     const Fetch fetched = fetch(sm, resident, step, now);
     latest(fetched.there, fetched.reason, end, reason);
     // Addresses before, conversions and shared memory after: the warps do this between waits for global memory.
@@ -459,6 +580,7 @@ class Run {
       filled += access.miss_bytes;
       count_evictions();
     });
+    resident.hbm_read += filled;
     m_result->hbm.read += filled;
     m_result->tensors[static_cast<std::size_t>(step.tensor)].read += filled;
     if (step.adds) return add(sm, resident, step, now, {filled, evicted}, end, reason);
@@ -585,6 +707,9 @@ class Run {
   AddingOrder<Resident> m_order;
   int m_tr = 1;         // query tiles of a head
   Earliest m_earliest;  // of the SMs, by what they want next of what all share
+  HeadsSeen m_heads_seen;
+  std::int64_t m_ended_ctas = 0, m_ended_read = 0;  // of this kernel, and what they read from HBM
+  int m_simulated_heads = 0;
   std::int64_t m_total_ctas = 0, m_done_ctas = 0, m_operations = 0, m_turns = 0;
   // The kernel being run
   int m_kernel = 0;
@@ -630,9 +755,7 @@ Prediction simulate_all(const Schedule& schedule, const Machine& machine, const 
     first.trace = nullptr;
     run.run(first);
   }
-  Prediction prediction = run.run(options);
-  prediction.simulated_heads = schedule.problem().num_heads();
-  return prediction;
+  return run.run(options);
 }
 
 void add_up(Prediction& prediction) {

@@ -28,6 +28,8 @@ Start start_from_name(const std::string& name);  // Error(usage)
 struct RunOptions {
   Start start = Start::cold;
   TraceSink* trace = nullptr;
+  /// Beyond so many operations heads that do what those before them did are passed over.
+  std::int64_t whole_op_budget = 500'000;
   /// Operations that a run takes one by one, and steps that it may take: see simulate().
   std::int64_t op_budget = 20'000'000;
   /// Up to so many operations larger steps are taken only where they are seen to change nothing.
@@ -92,15 +94,17 @@ Picoseconds roofline_bound(const KernelCount& count, MatrixUnit unit, std::int64
 
 /// Throws Error(unsupported) when a CTA does not fit on an SM (names needed and available).
 ///
-/// Up to the budget, and with a trace, every tile is taken on its own. Two things keep longer problems short; counts stay
-/// exact, and docs/deviations.md gives the errors.
+/// Up to whole_op_budget, and with a trace, every CTA is run and every tile is taken on its own. Counts stay exact
+/// beyond it, and docs/deviations.md gives the errors.
+///   Heads of a kernel that has turned L2 over are passed over where those before them repeat each other (heads.h);
+///   `simulated_heads` is what the kernel with the fewest ran.
+/// Beyond op_budget:
 ///   Loops over hundreds of tiles are taken several tiles at a time (grain.h), if twice as many at a time say the same: no
 ///   counter is then off by more than 0.2 %, and time by at most 1 %, of the run tile by tile. If they do not, it is the run
 ///   tile by tile, up to settled_op_budget. Beyond that larger steps are taken unseen.
-///   Heads repeat each other: once the GPU is full and L2 has been turned over, one more head adds the same time and the
-///   same bytes. Where loops are short, or steps still above the budget, two runs with fewer heads are made, and time, HBM
-///   traffic and stalls are continued in a straight line: `simulated_heads` says so. Where six heads are too much, the
-///   same is done with the first CTAs of each kernel, if no mask makes them differ; `simulated_heads` is then 0.
+///   Where loops are short, or steps still above the budget, two runs with fewer heads are made, and time, HBM traffic and
+///   stalls are continued in a straight line; `simulated_heads` says so too. Where six heads are too much, the same is done
+///   with the first CTAs of each kernel, if no mask makes them differ; `simulated_heads` is then 0.
 Prediction simulate(const Schedule& schedule, const Machine& machine, const RunOptions& options = {});
 
 }  // namespace flashscope

@@ -1,6 +1,7 @@
 #include "sim/engine/grain.h"
 
 #include <algorithm>
+#include <array>
 
 #include "sim/engine/engine.h"
 #include "sim/engine/program.h"
@@ -15,6 +16,8 @@ constexpr std::int64_t kStepsInL2 = 32;
 constexpr std::int64_t kScoresBeyondL2 = 8;
 /// Blocks of scores that L2 has room for then: 64 in each slice of a partition.
 constexpr std::int64_t kScoreBlocksInL2 = 4096, kFewestScoreBlocks = 512;
+/// And of blocks with all rows of a query tile.
+constexpr std::int64_t kTallScoreBlocksInL2 = 2048;
 
 /// A CTA that reads a row of scores part by part keeps a whole block of it in use, also what it has read: this share of
 /// L2 may be held so by all CTAs together.
@@ -49,33 +52,64 @@ int power_of_two(std::int64_t limit) {
   return power;
 }
 
-/// Key tiles of a block of S or P of which L2 has room for so many; 1 where S is not much more than L2.
-int score_tiles_for(const Schedule& schedule, const Machine& machine, std::int64_t blocks) {
+/// Rows of scores are read and written once by a kernel: of a block that some CTAs have read in part nobody has to know
+/// which part that was.
+bool moves_scores_once(const Schedule& schedule) {
+  for (int k = 0; k < static_cast<int>(schedule.kernels().size()); ++k) {
+    if (schedule.kernels()[static_cast<std::size_t>(k)].ctas() == 0) continue;
+    std::array<std::int64_t, kNumTensors> loaded = {}, stored = {}, rows = {};
+    for (const Segment& segment : program_of(schedule, k, 0))
+      for (const TileOp& op : segment.ops) {
+        if ((op.op != Op::load && op.op != Op::store) || layout_of(op.tensor) != Layout::scores) continue;
+        const std::size_t t = static_cast<std::size_t>(op.tensor);
+        (op.op == Op::load ? loaded : stored)[t] += segment.repeat.times * op.rows * op.cols;
+        rows[t] =
+            std::max<std::int64_t>(rows[t], op.rows * (segment.repeat.axis == Axis::i ? segment.repeat.times : 1));
+      }
+    for (std::size_t t = 0; t < kNumTensors; ++t)
+      if (std::max(loaded[t], stored[t]) > rows[t] * schedule.problem().seqlen_k) return false;
+  }
+  return true;
+}
+
+/// Key tiles of a block of `rows` rows of S or P of which L2 has room for so many; 0 where not even one fits.
+std::int64_t tiles_for(const Schedule& schedule, const Machine& machine, int rows, std::int64_t blocks) {
+  const std::int64_t block_bytes =
+      std::int64_t{rows} * schedule.tile().bc * shape_of(Tensor::S, schedule.problem()).element_bytes;
+  return static_cast<std::int64_t>(machine.l2_bytes.value) / std::max<std::int64_t>(1, blocks) / block_bytes;
+}
+
+/// S is much more than L2, and in rows that are moved as wholes.
+bool has_large_scores(const Schedule& schedule, const Machine& machine) {
   const int rows = schedule.score_block_rows();
   const TensorShape scores = shape_of(Tensor::S, schedule.problem());
-  const std::int64_t l2_bytes = static_cast<std::int64_t>(machine.l2_bytes.value);
-  if (rows >= schedule.tile().br || scores.rows % rows != 0 || scores.bytes() < kScoresBeyondL2 * l2_bytes) return 1;
-  const std::int64_t block_bytes = std::int64_t{rows} * schedule.tile().bc * scores.element_bytes;
-  return power_of_two(l2_bytes / blocks / block_bytes);
+  return rows < schedule.tile().br && scores.rows % rows == 0 &&
+         scores.bytes() >= kScoresBeyondL2 * static_cast<std::int64_t>(machine.l2_bytes.value);
 }
 
 }  // namespace
 
-int score_tiles(const Schedule& schedule, const Machine& machine) {
-  const int most = score_tiles_for(schedule, machine, kScoreBlocksInL2);
-  if (most == 1) return 1;
-  std::int64_t streams = 0;  // rows of blocks
+ScoreBlocks score_blocks(const Schedule& schedule, const Machine& machine) {
+  if (!has_large_scores(schedule, machine)) return {};
+  const int low = schedule.score_block_rows(), tall = schedule.tile().br;
+  std::int64_t streams = 0;  // CTAs that read a row of scores part by part
   for (int k = 0; k < static_cast<int>(schedule.kernels().size()); ++k) {
     const KernelLaunch& launch = schedule.kernels()[static_cast<std::size_t>(k)];
     const std::int64_t ctas = static_cast<std::int64_t>(machine.num_sms.value) * occupancy(launch.resources, machine).ctas_per_sm;
     if (launch.ctas() > 0 && longest_loop(schedule, k).reads_scores)
-      streams = std::max(streams, std::min(ctas, launch.ctas()) * schedule.tile().br / schedule.score_block_rows());
+      streams = std::max(streams, std::min(ctas, launch.ctas()));
   }
-  return std::min(most, score_tiles_for(schedule, machine, std::max<std::int64_t>(1, kStreamsInL2 * streams)));
+  const std::int64_t tall_tiles =
+      tiles_for(schedule, machine, tall, std::max(kTallScoreBlocksInL2, kStreamsInL2 * streams));
+  if (tall_tiles > 0 && schedule.problem().seqlen_q % tall == 0 && moves_scores_once(schedule))
+    return {power_of_two(tall_tiles), true};
+  return {
+      power_of_two(tiles_for(schedule, machine, low, std::max(kScoreBlocksInL2, kStreamsInL2 * streams * tall / low)))};
 }
 
-int widest_score_tiles(const Schedule& schedule, const Machine& machine) {
-  return score_tiles_for(schedule, machine, kFewestScoreBlocks);
+ScoreBlocks widest_score_blocks(const Schedule& schedule, const Machine& machine) {
+  if (!has_large_scores(schedule, machine)) return {};
+  return {power_of_two(tiles_for(schedule, machine, schedule.score_block_rows(), kFewestScoreBlocks))};
 }
 
 Grain grain_of(const Schedule& schedule, const Machine& machine, std::int64_t steps) {

@@ -13,19 +13,28 @@
 
 namespace flashscope {
 
+/// What L2 keeps or loses as one of S and P.
+struct ScoreBlocks {
+  /// Key tiles: a power of two. They are written and read one after the other, or all at once, where rows of scores are
+  /// moved as wholes (Schedule::score_block_rows).
+  int tiles = 1;
+  /// Of a query tile, likewise; or as many as are moved as wholes.
+  bool has_all_rows = false;
+};
+
 struct Grain {
   std::vector<int> repetitions;  // of a loop that are one step, by kernel: powers of two. Empty: each is
-  /// Key tiles of a row of S or P that L2 keeps or loses as one: a power of two. They are written and read one after the
-  /// other, or all at once, where rows of scores are moved as wholes (Schedule::score_block_rows).
-  int score_tiles = 1;
+  ScoreBlocks scores = {};
+  /// Heads that do what those before them did are passed over (heads.h).
+  bool passes_over_heads = false;
   int of_kernel(int kernel) const { return repetitions.empty() ? 1 : repetitions[static_cast<std::size_t>(kernel)]; }
 };
 
 /// As many as change nothing (tests/sim/grain_test.cpp), where S alone is several times L2 and rows of scores are moved
-/// as wholes; else 1.
-int score_tiles(const Schedule& schedule, const Machine& machine);
+/// as wholes; else single tiles.
+ScoreBlocks score_blocks(const Schedule& schedule, const Machine& machine);
 /// As many as leave L2 some hundred blocks: changes something here and there.
-int widest_score_tiles(const Schedule& schedule, const Machine& machine);
+ScoreBlocks widest_score_blocks(const Schedule& schedule, const Machine& machine);
 
 /// The coarsest at which the longest loop of each kernel is still `steps` steps, and a step is small beside L2.
 Grain grain_of(const Schedule& schedule, const Machine& machine, std::int64_t steps);

@@ -13,8 +13,6 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-constexpr int kTableBits = 10;       // at first
-constexpr int kNeighbourBits = 2;    // blocks that stand together in the table: they are asked for together
 constexpr std::size_t kLeastRoom = 64;
 
 }  // namespace
@@ -89,7 +87,7 @@ std::int64_t L2Cache::dirty_bytes() const {
 }
 
 bool L2Cache::holds(std::int64_t block) const {
-  const std::int32_t number = m_table[slot_of(block)].number;
+  const std::int32_t number = m_numbers.find(block);
   if (number < 0) return false;
   const Block& held = m_blocks[static_cast<std::size_t>(number)];
   return held.used[0] >= 0 && (m_num == 1 || held.used[3] >= 0);
@@ -99,30 +97,26 @@ void L2Cache::clear() {
   for (Slice& slice : m_slices) slice.used = slice.written = {};
   m_blocks.clear();
   m_free.clear();
-  m_table.assign(std::size_t{1} << kTableBits, {});
-  m_table_shift = 64 - kTableBits + kNeighbourBits;
-  m_held = 0;
+  m_numbers = {};
   m_open = -1;
   ++m_insertions;  // as good as: what was there is not
   m_evictions.clear();
+  begin_turnover();
 }
 
-std::size_t L2Cache::slot_of(std::int64_t block) const {
-  const std::uint64_t name = static_cast<std::uint64_t>(block), neighbours = (1u << kNeighbourBits) - 1;
-  const std::size_t mask = m_table.size() - 1;
-  // Multiplied by 2^64 over the golden ratio, whose high bits are spread evenly.
-  const std::uint64_t group = (name >> kNeighbourBits) * 0x9E3779B97F4A7C15ull >> m_table_shift;
-  std::size_t slot = static_cast<std::size_t>(group << kNeighbourBits | (name & neighbours));
-  while (m_table[slot].number >= 0 && m_table[slot].block != block) slot = (slot + 1) & mask;
-  return slot;
+void L2Cache::begin_turnover() {
+  ++m_turnover;
+  m_unused = static_cast<std::int64_t>(m_blocks.size() - m_free.size());
+  for (Slice& slice : m_slices) slice.kept_all = true;
+  m_slices_kept_all = static_cast<std::int64_t>(m_slices.size());
 }
 
 std::int32_t L2Cache::open(std::int64_t block) {
-  std::size_t slot = slot_of(block);
-  if (m_table[slot].number >= 0) return m_table[slot].number * 4;
-  if (2 * (m_held + 1) > m_table.size()) {
-    grow_table();
-    slot = slot_of(block);
+  if (const std::int32_t found = m_numbers.find(block); found != BlockTable::kNone) {
+    Block& held = m_blocks[static_cast<std::size_t>(found)];
+    m_unused -= held.turnover != m_turnover;
+    held.turnover = m_turnover;
+    return found * 4;
   }
   std::int32_t number;
   if (m_free.empty()) {
@@ -135,34 +129,23 @@ std::int32_t L2Cache::open(std::int64_t block) {
   Block& held = m_blocks[static_cast<std::size_t>(number)];
   held = {};
   held.block = block;
+  held.turnover = m_turnover;
   for (int half = 0; half < m_num; ++half)
     for (int partition = 0; partition < m_num; ++partition) {
-      const std::uint64_t hash = mixed(static_cast<std::uint64_t>((block * m_num + half) * m_num + partition)) >> 32;
+      const std::uint32_t hash = static_cast<std::uint32_t>(
+          mixed(static_cast<std::uint64_t>((block * m_num + half) * m_num + partition)) >> 32);
       held.slice[half * 2 + partition] = static_cast<std::int16_t>(
-          partition * m_slices_each + static_cast<int>(hash % static_cast<std::uint64_t>(m_slices_each)));
+          partition * m_slices_each + static_cast<int>(hash % static_cast<std::uint32_t>(m_slices_each)));
     }
-  m_table[slot] = {block, number};
-  ++m_held;
+  m_numbers.add(block, number);
   return number * 4;
 }
 
 void L2Cache::close(std::int32_t block) {
   const Block& held = at(block);
   if (block == m_open || !held.is_absent()) return;
-  // Close the hole: an entry behind it moves in when its search would otherwise stop at the hole.
-  const std::size_t mask = m_table.size() - 1;
-  std::size_t hole = slot_of(held.block);
-  for (std::size_t slot = (hole + 1) & mask; m_table[slot].number >= 0; slot = (slot + 1) & mask) {
-    const Entry entry = m_table[slot];
-    m_table[hole].number = -1;
-    const std::size_t found = slot_of(entry.block);  // the hole, if the search passes it
-    if (found == hole) {
-      m_table[hole] = entry;
-      hole = slot;
-    }
-  }
-  m_table[hole] = {};
-  --m_held;
+  m_unused -= held.turnover != m_turnover;
+  m_numbers.remove(held.block);
   m_free.push_back(block >> 2);
 }
 
@@ -224,6 +207,8 @@ void L2Cache::take_in(std::int32_t piece, std::int64_t part, std::int64_t whole,
     if (victim < 0 || victim == piece) break;
     write_back(victim, access);
     used_place(victim) = -1;
+    m_slices_kept_all -= slice.kept_all;
+    slice.kept_all = false;
     slice.used.bytes -= bytes_of(victim);
     --slice.used.count;
     close(victim & ~3);
@@ -263,14 +248,6 @@ void L2Cache::write_back(std::int32_t piece, Access& access) {
   written_place(piece) = -1;
   written.bytes -= bytes_of(piece);
   --written.count;
-}
-
-void L2Cache::grow_table() {
-  std::vector<Entry> old(m_table.size() * 2);
-  old.swap(m_table);
-  --m_table_shift;
-  for (const Entry& entry : old)
-    if (entry.number >= 0) m_table[slot_of(entry.block)] = entry;
 }
 
 }  // namespace flashscope

@@ -7,7 +7,10 @@
 // H200 (docs/deviations.md).
 #pragma once
 #include <cstdint>
+#include <utility>
 #include <vector>
+
+#include "sim/engine/block_table.h"
 
 namespace flashscope {
 
@@ -52,15 +55,34 @@ class L2Cache {
   /// Forgets everything; dirty bytes are dropped, not counted.
   void clear();
 
+  /// From now on it is noted what is used.
+  void begin_turnover();
+  /// Everything that is held has been used since then, and each slice has dropped something to make room.
+  bool is_turned_over() const { return m_unused == 0 && m_slices_kept_all == 0; }
+  /// Blocks get other names: no two the same. What is held of a block stays where it lies.
+  template <class F>
+  void rename(F new_name) {
+    BlockTable numbers;
+    for (std::size_t n = 0; n < m_blocks.size(); ++n) {
+      Block& held = m_blocks[n];
+      if (held.is_absent()) continue;
+      held.block = new_name(held.block);
+      numbers.add(held.block, static_cast<std::int32_t>(n));
+    }
+    m_numbers = std::move(numbers);
+    ++m_insertions;
+  }
+
  private:
   /// A block of which something is held. A piece is one half of it as one partition holds it, number half · 2 +
   /// partition; the half that has the partition's number is at home there, the other is a copy.
-  struct Block {
+  struct alignas(64) Block {  // a line of the processor's cache
     std::int64_t block = 0;
     std::int32_t bytes[4] = {};                      // of each piece
     std::int32_t used[4] = {-1, -1, -1, -1};         // of each piece: its place in its slice's order by use; -1: absent
     std::int32_t written[2] = {-1, -1};              // of each half at home: by write; -1: clean
     std::int16_t slice[4] = {};                      // of each piece, of all
+    std::int32_t turnover = 0;                       // in which it was used last
     bool is_absent() const { return used[0] < 0 && used[1] < 0 && used[2] < 0 && used[3] < 0; }
   };
   /// Pieces in the order of their last use (or write), oldest first. A piece that is used again is put at the end, and
@@ -75,6 +97,7 @@ class L2Cache {
   struct Slice {  // of a partition
     Order used, written;
     std::int64_t capacity = 0;
+    bool kept_all = true;  // since the turnover began
   };
 
   std::int64_t half_bytes(std::int64_t bytes, int half) const {
@@ -88,7 +111,6 @@ class L2Cache {
   std::int32_t& written_place(std::int32_t piece) { return at(piece).written[(piece & 3) >> 1]; }
   std::int32_t& bytes_of(std::int32_t piece) { return at(piece).bytes[piece & 3]; }
 
-  std::size_t slot_of(std::int64_t block) const;  // where the block is, or would go, in the hash table
   std::int32_t open(std::int64_t block);                      // its number · 4; a new one where nothing is held
   void close(std::int32_t block);                             // forgets it if nothing is held any more
   bool touch(std::int32_t piece, std::int64_t whole);  // true when all of it is present; it becomes the newest
@@ -113,22 +135,16 @@ class L2Cache {
   std::int32_t oldest(Slice& slice);  // -1: none
   template <By by>
   void sweep(Slice& slice);
-  void grow_table();
 
   int m_num;
   int m_slices_each;  // slices of a partition
   std::vector<Slice> m_slices;
   std::vector<Block> m_blocks;
   std::vector<std::int32_t> m_free;  // of them
-  /// Open addressing, linear probing. The block's name stands beside its number: a search looks at the table alone.
-  struct Entry {
-    std::int64_t block = 0;
-    std::int32_t number = -1;  // in m_blocks; -1: empty
-  };
-  std::vector<Entry> m_table;
-  int m_table_shift = 0;
-  std::size_t m_held = 0;
+  BlockTable m_numbers;
   std::int64_t m_insertions = 0;
+  std::int32_t m_turnover = 0;
+  std::int64_t m_unused = 0, m_slices_kept_all = 0;  // blocks and slices of which is_turned_over() is not true yet
   std::int32_t m_open = -1;  // being accessed: is not forgotten meanwhile
   std::vector<Eviction> m_evictions;
 };

@@ -35,6 +35,8 @@ class Server {
     m_free = std::max(m_free, now) + duration;
     return m_free;
   }
+  /// All that was accepted happens so much later.
+  void put_off(Picoseconds by) { m_free += by; }
 
  private:
   Picoseconds m_free = 0;  // when the last accepted request is done

@@ -81,18 +81,18 @@ Prediction simulate_settled(const Schedule& schedule, const Machine& machine, co
 /// From large steps to single tiles.
 std::vector<Grain> ever_smaller(const Schedule& schedule, const Machine& machine, const RunOptions& options,
                                 const std::vector<KernelCount>& kernels) {
-  const int safe = score_tiles(schedule, machine);
+  const ScoreBlocks safe = score_blocks(schedule, machine);
   std::vector<Grain> grains;
   if (has_smooth_end(schedule, machine))
     for (std::int64_t loop = kCoarsestCompared; loop <= kFinestCompared; loop *= 2) {
       Grain grain = asked_grain(schedule, machine, options, loop);
-      grain.score_tiles = safe;
+      grain.scores = safe;
       const std::int64_t steps = steps_of(kernels, grain);
       if (steps <= steps_of(kernels, {}) / 2 && (grains.empty() || steps > steps_of(kernels, grains.back())))
         grains.push_back(std::move(grain));
     }
   if (grains.size() == 1) grains.clear();  // nothing to compare it with
-  grains.push_back({{}, safe});
+  grains.push_back({{}, safe, false});
   return grains;
 }
 
@@ -115,20 +115,25 @@ Prediction simulate(const Schedule& schedule, const Machine& machine, const RunO
   const std::vector<KernelCount> kernels = counted_for(schedule, options).kernels;
   const std::int64_t ops = steps_of(kernels, {});
   if (ops <= options.op_budget)
-    return simulate_all(schedule, machine, options, {{}, score_tiles(schedule, machine)});
+    return simulate_all(schedule, machine, options,
+                        {{}, score_blocks(schedule, machine), ops > options.whole_op_budget});
   const bool is_affordable = ops <= options.settled_op_budget;
   // Loops are most of it: in larger steps it is within the budget.
   const bool is_long_loops = steps_of(kernels, asked_grain(schedule, machine, options, kCoarsestCompared)) <= ops / 2;
   if (is_long_loops && is_affordable)
     return simulate_settled(schedule, machine, options, ever_smaller(schedule, machine, options, kernels));
   Grain grain = is_affordable ? Grain{} : grain_for(schedule, machine, options, kernels);
-  grain.score_tiles = score_tiles(schedule, machine);
+  grain.scores = score_blocks(schedule, machine);
   const std::int64_t steps = steps_of(kernels, grain);
-  if (steps <= options.op_budget) return simulate_all(schedule, machine, options, grain);
+  if (steps <= options.op_budget) {
+    grain.passes_over_heads = true;
+    return simulate_all(schedule, machine, options, grain);
+  }
   const std::int64_t steps_per_head = steps / std::max(1, schedule.problem().num_heads());
   if (steps_per_head * kFewestHeads <= options.op_budget || !are_ctas_alike(schedule))
     return simulate_some_heads(schedule, machine, options, steps_per_head, grain);
-  grain.score_tiles = std::min(kWiderScores * grain.score_tiles, widest_score_tiles(schedule, machine));
+  const ScoreBlocks widest = widest_score_blocks(schedule, machine);
+  if (!grain.scores.has_all_rows) grain.scores.tiles = std::min(kWiderScores * grain.scores.tiles, widest.tiles);
   return simulate_some_ctas(schedule, machine, options, grain);
 }
 

@@ -104,11 +104,53 @@ TEST_CASE("wider blocks of scores: HBM reads within 0.2 %, time within 1 % of th
     const auto schedule = make_schedule(l.algorithm, p);
     const Prediction whole = simulate_all(*schedule, machine, {});
     Grain grain;
-    grain.score_tiles = score_tiles(*schedule, machine);
-    CHECK(grain.score_tiles > 1);
+    grain.scores = score_blocks(*schedule, machine);
+    CHECK((grain.scores.tiles > 1 || grain.scores.has_all_rows));
     const Prediction wide = simulate_all(*schedule, machine, {}, grain);
     check_alike(l, wide, whole, 0.002);
   }
+}
+
+TEST_CASE("heads that repeat are passed over: bytes within 0.2 %, time within 0.5 % of the run of all, counts exact") {
+  Machine machine = test_machine();
+  machine.l2_bytes.value = 8 << 20;
+  constexpr Long problems[] = {
+      {"three_pass", 48, 48, 1024, 1024, 64, false, Pass::forward},
+      {"three_pass", 64, 16, 1000, 640, 128, true, Pass::forward},
+      {"three_pass_tensor", 64, 64, 1024, 1024, 64, false, Pass::forward},
+      {"three_pass_naive", 48, 48, 512, 512, 64, false, Pass::forward},
+      {"flash_v2", 64, 8, 1024, 8192, 128, false, Pass::forward},
+      {"flash_v2", 96, 96, 2048, 2048, 64, true, Pass::forward},
+      {"flash_v2_tensor", 64, 64, 4096, 4096, 128, true, Pass::forward},
+      {"split_kv", 512, 64, 4, 8192, 128, false, Pass::forward},
+      {"three_pass", 32, 32, 768, 768, 64, false, Pass::backward},
+  };
+  int passed_over = 0;
+  for (const Long& l : problems) {
+    const auto schedule = make_schedule(l.algorithm, problem_of(l));
+    Grain grain;
+    const Prediction whole = simulate_all(*schedule, machine, {}, grain);
+    grain.passes_over_heads = true;
+    const Prediction part = simulate_all(*schedule, machine, {}, grain);
+    check_alike(l, part, whole, 0.002);
+    CHECK(off(part.time, whole.time) <= 0.005);
+    CHECK(part.count.sm == whole.count.sm);
+    CHECK(whole.simulated_heads == l.heads);
+    passed_over += part.simulated_heads < l.heads;
+    CHECK((part.simulated_heads < l.heads) == (part.operations < whole.operations));
+    for (std::size_t k = 0; k < part.kernels.size(); ++k) {
+      const KernelPrediction& kernel = part.kernels[k];
+      HbmTraffic by_tensor;
+      for (const HbmTraffic& tensor : kernel.tensors)
+        by_tensor = {by_tensor.read + tensor.read, by_tensor.write + tensor.write};
+      CHECK(by_tensor == kernel.hbm);
+      Picoseconds by_reason = 0;
+      for (Picoseconds reason : kernel.reasons) by_reason += reason;
+      CHECK(by_reason == kernel.cta_time);
+    }
+    if (std::getenv("V")) MESSAGE(part.simulated_heads << " of " << l.heads << " heads");
+  }
+  CHECK(passed_over >= 5);
 }
 
 TEST_CASE("rows of scores stored as wholes fetch nothing, in wide blocks either; tiles of them fetch the same") {
@@ -122,10 +164,10 @@ TEST_CASE("rows of scores stored as wholes fetch nothing, in wide blocks either;
       p.seqlen_k = seqlen_k;
       const auto schedule = make_schedule(name, p);
       Grain grain;
-      grain.score_tiles = score_tiles(*schedule, machine);
+      grain.scores = score_blocks(*schedule, machine);
       CAPTURE(name);
       CAPTURE(seqlen_k);
-      CHECK(grain.score_tiles > 1);
+      CHECK((grain.scores.tiles > 1 || grain.scores.has_all_rows));
       const Prediction whole = simulate_all(*schedule, machine, {}), wide = simulate_all(*schedule, machine, {}, grain);
       const auto read = [](const Prediction& run, int kernel, Tensor tensor) {
         return run.kernels[static_cast<std::size_t>(kernel)].tensors[static_cast<std::size_t>(tensor)].read;
@@ -184,6 +226,46 @@ TEST_CASE("around the budget, larger steps change no counter by more than 0.2 %,
   }
   MESSAGE(below << " below the budget, " << in_larger_steps << " above in larger steps, " << one_by_one << " tile by tile");
   CHECK(in_larger_steps > 0);
+}
+
+TEST_CASE("beyond the least budget heads may be passed over: bytes within 0.5 %, time within 1 % of the run of all") {
+  std::mt19937 random(20261202);
+  RunOptions options;
+  options.whole_op_budget = 20'000;
+  int passed_over = 0, whole_runs = 0;
+  for (int round = 0; round < rounds(60);) {
+    Machine machine = test_machine();
+    machine.l2_bytes.value = pick(random, {4, 8, 16, 64}) << 20;
+    AttentionProblem p;
+    p.kv_heads = pick(random, {4, 8, 32, 64});
+    p.heads = p.kv_heads * pick(random, {1, 1, 1, 4});
+    p.seqlen_k = pick(random, {512, 1024, 2000, 2048, 4096, 8192});
+    p.seqlen_q = random() % 2 == 0 ? p.seqlen_k : pick(random, {64, 1000, 2048, 4096});
+    p.head_dim = pick(random, {32, 64, 96, 128, 256});
+    p.causal = random() % 3 == 0;
+    p.pass = random() % 4 == 0 ? Pass::backward : Pass::forward;
+    const auto& list = algorithms(p.pass);
+    const std::string name = list[random() % list.size()].name;
+    const auto schedule = make_schedule(name, p);
+    const std::int64_t ops = count(*schedule).total.ops;
+    if (ops < 2 * options.whole_op_budget || ops > 400'000) continue;
+    ++round;
+    const Prediction run = simulate(*schedule, machine, options);
+    const Prediction whole = simulate_all(*schedule, machine, {});
+    (run.simulated_heads < p.num_heads() ? passed_over : whole_runs)++;
+    const std::string what = name + " " + name_of(p.pass) + " " + std::to_string(p.heads) + "/" +
+                             std::to_string(p.kv_heads) + " heads " + std::to_string(p.seqlen_q) + " x " +
+                             std::to_string(p.seqlen_k) + " head_dim " + std::to_string(p.head_dim) +
+                             (p.causal ? " causal" : "") + " L2 " + std::to_string(machine.l2_bytes.value / (1 << 20));
+    CAPTURE(what);
+    const std::int64_t written = whole.hbm.write + whole.hbm_dirty_bytes;
+    CHECK(run.count.sm == whole.count.sm);
+    CHECK(off(run.hbm.read, whole.hbm.read) <= 0.005);
+    CHECK(off(run.hbm.write + run.hbm_dirty_bytes, written) <= 0.005);
+    CHECK(off(run.time, whole.time) <= 0.01);
+  }
+  MESSAGE(passed_over << " with heads passed over, " << whole_runs << " as a whole");
+  CHECK(passed_over > 0);
 }
 
 TEST_CASE("the first CTAs of each kernel continue the line: HBM bytes within 2 %, time within 2 %, counts exact") {

@@ -113,6 +113,36 @@ TEST_CASE("a store that starts inside a sector fetches that sector, once") {
   CHECK(cache.write(A, kTile, 0, 64).miss_bytes == 0);
 }
 
+TEST_CASE("turned over: all that is held has been used since, and something was dropped") {
+  L2Cache cache(2 * kTile, 1);
+  access(cache, {A, B});
+  cache.begin_turnover();
+  access(cache, {A});
+  CHECK(!cache.is_turned_over());
+  access(cache, {B});
+  CHECK(!cache.is_turned_over());  // nothing was dropped: there may be room
+  access(cache, {C});
+  CHECK(cache.is_turned_over());
+  cache.begin_turnover();
+  access(cache, {A});  // B is dropped, C has not been used
+  CHECK(!cache.is_turned_over());
+}
+
+TEST_CASE("tiles with other names keep their place in the order, and what is dirty") {
+  L2Cache cache(2 * kTile, 1);
+  access(cache, {A});
+  cache.write(B, kTile, 0);
+  cache.rename([](std::int64_t tile) { return tile + 1000; });
+  CHECK(!cache.holds(A));
+  CHECK(cache.holds(A + 1000));
+  CHECK(cache.dirty_bytes() == kTile);
+  CHECK(access(cache, {C}).misses == 1);
+  CHECK(!cache.holds(A + 1000));
+  access(cache, {A});
+  REQUIRE(cache.evictions().size() == 1);
+  CHECK(cache.evictions()[0].block == B + 1000);
+}
+
 TEST_CASE("random accesses agree with a plain list by use and by write") {
   std::mt19937 random(5);
   for (int round = 0; round < 20; ++round) {
