@@ -139,6 +139,18 @@ TEST_CASE("what cannot be computed is a fault with its line, and the rest is the
   CHECK(contains(open.faults[2], "t.md:12: "));
 }
 
+TEST_CASE("a run that failed is not called unknown") {
+  const LessonEngine fails = [](const LessonRun&, const LessonLibrary&, const StillWanted&) -> RunFacts {
+    throw Error(ErrorKind::input, "no such GPU");
+  };
+  const OpenLesson open = open_lesson(lesson_of("```run std\n```\n## S\n{{ std.bytes }} and {{ flash.bytes }}\n"),
+                                      LessonLibrary::shipped(), fails);
+  REQUIRE(open.faults.size() == 3);
+  CHECK(open.faults[0] == "t.md:7: run std: no such GPU");
+  CHECK(contains(open.faults[1], "'std' could not be predicted; its own line says why"));
+  CHECK(contains(open.faults[2], "'flash' is not one of the runs std"));
+}
+
 TEST_CASE("no text makes the parser do anything but return or throw an Error") {
   std::mt19937 random(20261129);
   const std::string pieces[] = {"## a\n",

@@ -213,7 +213,7 @@ TEST_CASE("each kind of fault is seen, with its line") {
       {kRun + "## S\n```show\nruns = [\"r\"]\noperation = \"load X\"\n```\n" + kChoice, "no operation 'load X'"},
       {kRun + "## S\n```show\nruns = [\"r\"]\noperation = \"load K\"\nj = 99\n```\n" + kChoice,
        "no operation 'load K' with these tile indices"},
-      {kRun + "## S\n```show\nruns = [\"q\"]\n```\n" + kChoice, "'q' is not a run"},
+      {kRun + "## S\n```show\nruns = [\"q\"]\n```\n" + kChoice, "'q' is not one of the runs r"},
       {kRun + "```run q\nlike = \"r\"\nhead-dim = 32\n```\n## S\n```show\nruns = [\"r\", \"q\"]\n```\n" + kChoice,
        "differ in more than algorithm and tile"},
       {kRun + "## S\n```show\nruns = [\"r\"]\nkernel = \"k\"\noperation = \"load K\"\n```\n" + kChoice,

@@ -16,14 +16,7 @@ std::string place(const Lesson& lesson, int line) { return lesson.file + ":" + s
 class Opener {
  public:
   Opener(OpenLesson& open) : m_open(open) {
-    m_documents = [this](const std::string& name) -> const Json& {
-      const auto run = m_open.runs.find(name);
-      if (run != m_open.runs.end()) return *run->second.document;
-      std::string names;
-      for (const LessonRun& r : m_open.lesson.runs) names += (names.empty() ? "" : ", ") + r.name;
-      throw Error(ErrorKind::input,
-                  "'" + name + "' is not one of the runs " + (names.empty() ? "(there is none)" : names));
-    };
+    m_documents = [this](const std::string& name) -> const Json& { return *m_open.run(name).document; };
   }
 
   template <class Body>
@@ -163,6 +156,18 @@ class Opener {
 };
 
 }  // namespace
+
+const RunFacts& OpenLesson::run(const std::string& name) const {
+  const auto found = runs.find(name);
+  if (found != runs.end()) return found->second;
+  std::string names;
+  for (const LessonRun& other : lesson.runs) {
+    if (other.name == name)
+      throw Error(ErrorKind::input, "'" + name + "' could not be predicted; its own line says why");
+    names += (names.empty() ? "" : ", ") + other.name;
+  }
+  throw Error(ErrorKind::input, "'" + name + "' is not one of the runs " + (names.empty() ? "(there is none)" : names));
+}
 
 std::string OpenLesson::value(const std::string& text) const {
   const auto found = values.find(text);

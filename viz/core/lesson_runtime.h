@@ -38,6 +38,8 @@ struct OpenLesson {
   std::vector<Question> questions;            // one for each of lesson.asks
   std::vector<std::string> faults;            // "03-streaming-softmax.md:41: …"
 
+  /// Throws Error(input), saying whether there is no run of this name or it could not be predicted.
+  const RunFacts& run(const std::string& name) const;
   /// What stands for {{ text }}.
   std::string value(const std::string& text) const;
   std::string plain(const LessonText& text) const;  // with values in their places

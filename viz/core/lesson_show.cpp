@@ -17,13 +17,11 @@ namespace {
 }
 
 const RunFacts& run_of(const OpenLesson& open, const LessonShow& show, const std::string& name) {
-  const auto run = open.runs.find(name);
-  if (run != open.runs.end()) return run->second;
-  const bool named = std::any_of(open.lesson.runs.begin(), open.lesson.runs.end(),
-                                 [&](const LessonRun& other) { return other.name == name; });
-  fail(
-      open.lesson, show,
-      "runs: '" + name + (named ? "' could not be predicted; its own line says why" : "' is not a run of this lesson"));
+  try {
+    return open.run(name);
+  } catch (const Error& error) {
+    fail(open.lesson, show, std::string("runs: ") + error.what());
+  }
 }
 
 const Settings& settings_of(const OpenLesson& open, const LessonShow& show, const std::string& name) {
