@@ -150,6 +150,30 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "what a run's recorded values are called stands in the format's description, and does not hang on whether it was "
+    "measured") {
+  const std::string described = read_text_file(source_file("docs/file-formats.md"));
+  const LessonEngine engine = make_lesson_engine();
+  LessonRun run = testing::lesson_of("```run r\nalgorithm = \"flash_v2\"\n```\n## S\ntext\n").runs[0];
+  std::set<std::string> measured, absent;
+  const RunFacts here = engine(run, LessonLibrary::shipped(), {});
+  for (const auto& item : (*here.document)["recorded"].items()) {
+    CAPTURE(item.key());
+    measured.insert(item.key());
+    CHECK(contains(described, "`" + item.key() + "`"));
+  }
+  CHECK((*here.document)["recorded"]["time_us"].is_number());
+  run.options["gpu"] = "nvidia-t4";
+  const RunFacts there = engine(run, LessonLibrary::shipped(), {});
+  for (const auto& item : (*there.document)["recorded"].items()) {
+    absent.insert(item.key());
+    CHECK(item.value() == "unavailable (no recording of nvidia-t4 is shipped)");
+  }
+  CHECK(absent == measured);
+  CHECK(here.recordings == there.recordings);  // read once
+}
+
 TEST_CASE("the eight keys of the lesson are those of the tests") {
   const AttendInput lesson =
       attend_input_from_json(LessonLibrary::shipped().text("eight-keys.json"), "eight-keys.json");

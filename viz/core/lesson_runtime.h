@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "viz/core/comparison.h"
 #include "viz/core/lesson_answer.h"
 #include "viz/core/settings.h"
 #include "viz/core/stage_trace.h"
@@ -23,6 +24,8 @@ struct RunFacts {
   /// `limited_by` and `shares` (of CTA time by reason); or `attend --steps --json`.
   std::shared_ptr<const Json> document;  // never null in an open lesson
   std::optional<Settings> settings;  // what the stage needs to show it; none for `attend`
+  std::optional<WholeRun> whole;     // of a timed run
+  std::shared_ptr<const std::vector<Recording>> recordings;  // where `recorded` was looked for; nullptr: nowhere
 };
 
 /// Gets the share done; false cancels with Error(internal, "cancelled").
