@@ -354,31 +354,29 @@ TEST_CASE("a learner's way through a lesson") {
 TEST_CASE("what follows a prediction in its step waits for it; a lecturer sees all") {
   const OpenLesson open = testing::opened(std::string(kAsks).replace(0, 7, "## One\n\nbefore\n\n"));
   LearnState state = go_to_lesson({}, &open.lesson);
-  const LessonLibrary library = LessonLibrary::shipped();
-  CHECK(lesson_page(open, state, library).blocks.size() == 3);  // the prediction is the last of them
+  CHECK(lesson_page(open, state).blocks.size() == 3);  // the prediction is the last of them
   const OpenLesson early = testing::opened(
       "## S\n```ask\nkind = \"number\"\nid = \"p\"\npredict = true\nquestion = \"?\"\nanswer = \"135\"\nreason = "
       "\"so\"\n```\nIt is 135.\n");
   state = go_to_lesson({}, &early.lesson);
-  LessonPage page = lesson_page(early, state, library);
+  LessonPage page = lesson_page(early, state);
   CHECK(page.waits);
   CHECK(page.blocks.size() == 1);
   state.asks["p"].typed = "lots";
   state = submit(state, early, 0);
-  CHECK(lesson_page(early, state, library).waits);  // not understood is no guess
+  CHECK(lesson_page(early, state).waits);  // not understood is no guess
   state.asks["p"].typed = "7";
-  page = lesson_page(early, submit(state, early, 0), library);
+  page = lesson_page(early, submit(state, early, 0));
   CHECK_FALSE(page.waits);
   CHECK(page.blocks.size() == 2);
   CHECK(page.blocks[0].ask.verdict == "You said 7; it is 135.");
-  CHECK(lesson_page(early, reveal(state, early, 0), library).blocks.size() == 2);  // no guess: seen all the same
+  CHECK(lesson_page(early, reveal(state, early, 0)).blocks.size() == 2);  // no guess: seen all the same
   LearnState lecturer = go_to_lesson({}, &early.lesson);
   lecturer.lecturer = true;
-  CHECK(lesson_page(early, lecturer, library).blocks.size() == 2);
+  CHECK(lesson_page(early, lecturer).blocks.size() == 2);
 }
 
 TEST_CASE("a question says its answer once, and how a number was read") {
-  const LessonLibrary library = LessonLibrary::shipped();
   const OpenLesson open = testing::opened(
       "## S\n```ask\nkind = \"choice\"\nid = \"c\"\npredict = true\nquestion = \"?\"\nright = \"much more\"\nwrong = "
       "[\"less\"]\nreason = \"so\"\n```\n"
@@ -386,7 +384,7 @@ TEST_CASE("a question says its answer once, and how a number was read") {
       "\"so\"\n```\n");
   const LearnState start = go_to_lesson({}, &open.lesson);
   const auto ask_of = [&](const LearnState& state, std::size_t index) {
-    return lesson_page(open, state, library).blocks.at(index).ask;
+    return lesson_page(open, state).blocks.at(index).ask;
   };
   for (const char* guess : {"less", "much more", ""}) {
     LearnState state = start;

@@ -15,6 +15,13 @@ using testing::lesson_of;
 using testing::message_of;
 using Kind = LessonBlock::Kind;
 
+/// The text alone, with `value` for each value.
+std::string plain_text(const LessonText& text, const std::string& value = "") {
+  std::string plain;
+  for (const LessonSpan& span : text) plain += span.kind == LessonSpan::Kind::value ? value : span.text;
+  return plain;
+}
+
 TEST_CASE("blocks and spans of a lesson") {
   const Lesson lesson = lesson_of(
       "## First step\n\nA [[tile]] of [[keys|K]] is `K[j]`,\n**not** *S*; see [more](https://example.org) and {{ r.x "
@@ -116,7 +123,7 @@ TEST_CASE("L03: a missing picture leaves a placeholder, paths outside the folder
       << "## S\n\n![one](missing.png)\n\n![two](../../x)\n\n![three](/etc/passwd)\n\n![four](link.png)\n\nmore\n";
   const LessonLibrary library = LessonLibrary::of_folder(folder.folder().string());
   const OpenLesson open = open_lesson(library.lesson("a"), library, testing::fixed_engine());
-  const LessonPage page = lesson_page(open, go_to_lesson({}, &open.lesson), library);
+  const LessonPage page = lesson_page(open, go_to_lesson({}, &open.lesson));
   REQUIRE(page.blocks.size() == 5);
   const char* names[] = {"missing.png", "../../x", "/etc/passwd", "link.png"};
   for (std::size_t n = 0; n < 4; ++n) {
@@ -124,8 +131,27 @@ TEST_CASE("L03: a missing picture leaves a placeholder, paths outside the folder
     CHECK(contains(page.blocks[n].text[0].text, names[n]));
   }
   CHECK(page.blocks[4].text[0].text == "more");
+  CHECK(open.pictures.empty());
   CHECK_THROWS_AS(library.bytes("../secret.png"), Error);
   CHECK_THROWS_AS(library.bytes("link.png"), Error);
+}
+
+TEST_CASE("whether a picture is there is found out when the lesson opens, and without reading it") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("here.png")) << "any bytes";
+  std::ofstream(folder.path("large.png")) << "any bytes";
+  std::filesystem::resize_file(folder.path("large.png"), std::uintmax_t{65} << 20);
+  std::ofstream(folder.path("a.md")) << testing::kFront << "## S\n\n![one](here.png)\n\n![two](large.png)\n";
+  const LessonLibrary library = LessonLibrary::of_folder(folder.folder().string());
+  CHECK(library.has("here.png"));
+  CHECK_FALSE(library.has("large.png"));  // and bytes() refuses it
+  CHECK_THROWS_AS(library.bytes("large.png"), Error);
+  CHECK_FALSE(library.has("none.png"));
+  const OpenLesson open = open_lesson(library.lesson("a"), library, testing::fixed_engine());
+  std::filesystem::remove(folder.path("here.png"));
+  const LessonPage page = lesson_page(open, go_to_lesson({}, &open.lesson));
+  CHECK(page.blocks[0].picture == "here.png");
+  CHECK(page.blocks[1].picture.empty());
 }
 
 TEST_CASE("what cannot be computed is a fault with its line, and the rest is there") {

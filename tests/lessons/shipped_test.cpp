@@ -62,26 +62,14 @@ TEST_CASE("no number is typed that could be computed: what stands in the prose i
                                          "100",  "0.1",  "0.25",       "0.001",
                                          "128"};  // what somebody in a question says, and digits of a dtype
   for (const Lesson& lesson : read_lessons(LessonLibrary::shipped()).lessons) {
-    std::vector<std::pair<LessonText, int>> texts;
-    for (const LessonStep& step : lesson.steps)
-      for (const LessonBlock& block : step.blocks) {
-        texts.emplace_back(block.text, block.line);
-        for (const auto& row : block.table)
-          for (const LessonText& cell : row) texts.emplace_back(cell, block.line);
-      }
-    for (const LessonAsk& ask : lesson.asks) {
-      texts.emplace_back(ask.question, ask.line);
-      texts.emplace_back(ask.reason, ask.line);
-      for (const LessonText& hint : ask.hints) texts.emplace_back(hint, ask.line);
-      for (const LessonAsk::Mistake& mistake : ask.mistakes) texts.emplace_back(mistake.say, ask.line);
-    }
-    for (const auto& [text, line] : texts)
+    for_each_text(lesson, [&](const LessonText& text) {
       for (const std::string& number : typed_numbers(text)) {
         CAPTURE(lesson.file);
-        CAPTURE(line);
+        CAPTURE(text.front().line);
         CAPTURE(number);
         CHECK(allowed.count(number) == 1);
       }
+    });
   }
 }
 

@@ -66,6 +66,7 @@ int cut_glyphs() {
 }
 
 struct Desk {
+  const LessonLibrary shipped = LessonLibrary::shipped();
   LessonBook book;
   LearnState state;
   Ui ui;
@@ -79,11 +80,9 @@ struct Desk {
     io.KeyMap[ImGuiKey_Escape] = kEscape;
     use_scale(1);
     io.MousePos = {-1, -1};
-    auto library = std::make_shared<LessonLibrary>(LessonLibrary::shipped());
     auto list = std::make_shared<LessonList>();
     list->lessons.push_back(parse_lesson(kLesson, "t.md"));
-    book.open = std::make_shared<const OpenLesson>(open_lesson(list->lessons[0], *library, quick_engine()));
-    book.library = library;
+    book.open = std::make_shared<const OpenLesson>(open_lesson(list->lessons[0], shipped, quick_engine()));
     book.list = list;
     state = go_to_lesson(state, &list->lessons[0]);
   }
@@ -281,8 +280,8 @@ TEST_CASE_FIXTURE(Desk, "no label of a stage is cut at its end, at projector siz
   ImGui::GetIO().DeltaTime = 1.0f / 60;
   ui.colors = &palette(Theme::light);
   apply_style(ui);
-  for (const Lesson& lesson : read_lessons(*book.library).lessons) {
-    const OpenLesson open = open_lesson(lesson, *book.library, counts);
+  for (const Lesson& lesson : read_lessons(shipped).lessons) {
+    const OpenLesson open = open_lesson(lesson, shipped, counts);
     for (const LessonShow& show : lesson.shows) {
       if (!show.has_stage()) continue;
       const Settings settings = stage_settings(open, show);
@@ -364,11 +363,11 @@ TEST_CASE_FIXTURE(Desk, "every step and every show of every shipped lesson draws
     run.timed = false;  // the stage times its own small problem
     return engine(run, library, wanted);
   };
-  auto list = std::make_shared<const LessonList>(read_lessons(*book.library));
+  auto list = std::make_shared<const LessonList>(read_lessons(shipped));
   book.list = list;
   for (const Lesson& lesson : list->lessons) {
     CAPTURE(lesson.file);
-    book.open = std::make_shared<const OpenLesson>(open_lesson(lesson, *book.library, counts));
+    book.open = std::make_shared<const OpenLesson>(open_lesson(lesson, shipped, counts));
     for (const bool lecturer : {false, true}) {
       state = {};
       state.lecturer = lecturer;
@@ -406,7 +405,6 @@ TEST_CASE_FIXTURE(Desk, "every step and every show of every shipped lesson draws
 TEST_CASE("a lesson's show moves the stage and the clock, once, and again when asked" *
           doctest::skip(!can_read_toml())) {
   LessonBook book;
-  auto library = std::make_shared<LessonLibrary>(LessonLibrary::shipped());
   auto list = std::make_shared<LessonList>();
   list->lessons.push_back(parse_lesson(
       "+++\nid = \"t\"\nnumber = 1\ntitle = \"T\"\nsummary = \"S\"\n+++\n```run r\n```\n## One\ntext\n## Two\n"
@@ -423,8 +421,7 @@ TEST_CASE("a lesson's show moves the stage and the clock, once, and again when a
     facts.settings = settings;
     return facts;
   };
-  book.open = std::make_shared<const OpenLesson>(open_lesson(list->lessons[0], *library, engine));
-  book.library = library;
+  book.open = std::make_shared<const OpenLesson>(open_lesson(list->lessons[0], LessonLibrary::shipped(), engine));
   book.list = list;
   Session session({machine}, {});
   Settings settings;

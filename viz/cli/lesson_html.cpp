@@ -156,7 +156,7 @@ std::string lesson_html(const OpenLesson& open, const LessonLibrary& library, st
         "<p><em>On this page the stage is a still of what FlashScope’s window plays: the clock, the mouse and the keys "
         "of which the text speaks are there.</em></p>\n";
   for (everything.step = 0; everything.step < static_cast<int>(lesson.steps.size()); ++everything.step) {
-    const LessonPage page = lesson_page(open, everything, library);
+    const LessonPage page = lesson_page(open, everything);
     body += "<h2>" + html_escaped(page.title) + "</h2>\n";
     using Kind = LessonBlock::Kind;
     Kind before = Kind::paragraph;

@@ -34,6 +34,7 @@ class Checker {
     m_check.shows = static_cast<int>(lesson.shows.size());
     m_check.asks = static_cast<int>(lesson.asks.size());
     steps();
+    for_each_text(lesson, [&](const LessonText& text) { spans(text); });
     for (std::size_t n = 0; n < lesson.asks.size(); ++n) answers(lesson.asks[n], m_open.questions[n]);
     for (const LessonShow& show : lesson.shows) stage(show);
     last_question();
@@ -52,17 +53,6 @@ class Checker {
       if (step.title.empty()) fault(step.line, "this step has no title");
       if (!titles.insert(step.title).second) fault(step.line, "a second step is called '" + step.title + "'");
       if (step.blocks.empty()) fault(step.line, "this step is empty");
-      for (const LessonBlock& block : step.blocks) {
-        spans(block.text);
-        for (const auto& row : block.table)
-          for (const LessonText& cell : row) spans(cell);
-      }
-    }
-    for (const LessonAsk& ask : m_open.lesson.asks) {
-      spans(ask.question);
-      spans(ask.reason);
-      for (const LessonText& hint : ask.hints) spans(hint);
-      for (const LessonAsk::Mistake& mistake : ask.mistakes) spans(mistake.say);
     }
   }
 

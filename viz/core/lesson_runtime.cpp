@@ -38,19 +38,12 @@ class Opener {
       });
   }
 
-  void texts() {
-    for (const LessonStep& step : m_open.lesson.steps)
-      for (const LessonBlock& block : step.blocks) {
-        text(block.text);
-        for (const auto& row : block.table)
-          for (const LessonText& cell : row) text(cell);
-      }
-    for (const LessonAsk& ask : m_open.lesson.asks) {
-      text(ask.question);
-      text(ask.reason);
-      for (const LessonText& hint : ask.hints) text(hint);
-      for (const LessonAsk::Mistake& mistake : ask.mistakes) text(mistake.say);
-    }
+  void texts(const LessonLibrary& library) {
+    for_each_text(m_open.lesson, [&](const LessonText& spans) {
+      text(spans);
+      for (const LessonSpan& span : spans)
+        if (span.kind == LessonSpan::Kind::image && library.has(span.target)) m_open.pictures.insert(span.target);
+    });
   }
 
   void questions() {
@@ -205,7 +198,7 @@ OpenLesson open_lesson(Lesson lesson, const LessonLibrary& library, const Lesson
     ++done;
   }
   opener.claims();
-  opener.texts();
+  opener.texts(library);
   opener.questions();
   return open;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct OpenLesson {
   std::map<std::string, RunFacts> runs;
   std::map<std::string, std::string> values;  // text of {{ … }} → what is shown
   std::vector<Question> questions;            // one for each of lesson.asks
+  std::set<std::string> pictures;             // files of the folder that images name, and that are there
   std::vector<std::string> faults;            // "03-streaming-softmax.md:41: …"
 
   /// Throws Error(input), saying whether there is no run of this name or it could not be predicted.

@@ -1,23 +1,15 @@
 #include "viz/core/lesson_session.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "sim/error.h"
 
 namespace flashscope::viz {
 
-const Lesson* LessonBook::find(const std::string& id) const {
-  if (list)
-    for (const Lesson& lesson : list->lessons)
-      if (lesson.id == id) return &lesson;
-  return nullptr;
-}
-
 LessonSession::LessonSession(LessonLibrary library, LessonEngine engine, std::function<void()> wake)
-    : m_library(std::make_shared<const LessonLibrary>(std::move(library))),
+    : m_library(std::move(library)),
       m_engine(std::move(engine)),
       m_wake(std::move(wake)),
-      m_polled{m_library, nullptr, nullptr, 1},
       m_worker([this] { work(); }) {}
 
 LessonSession::~LessonSession() {
@@ -59,7 +51,7 @@ const LessonBook& LessonSession::wait() {
 }
 
 void LessonSession::work() {
-  const auto list = std::make_shared<const LessonList>(read_lessons(*m_library, [] { Worker::pause(); }));
+  const auto list = std::make_shared<const LessonList>(read_lessons(m_library, [] { Worker::pause(); }));
   std::unique_lock lock(m_mutex);
   m_list = list;
   for (;;) {
@@ -76,11 +68,9 @@ void LessonSession::work() {
       m_progress = share;
       return true;
     };
-    const auto lesson =
-        std::find_if(list->lessons.begin(), list->lessons.end(), [&](const Lesson& l) { return l.id == wanted; });
-    if (lesson != list->lessons.end()) {
+    if (const Lesson* lesson = list->find(wanted)) {
       try {
-        open = std::make_shared<const OpenLesson>(open_lesson(*lesson, *m_library, m_engine, still_wanted));
+        open = std::make_shared<const OpenLesson>(open_lesson(*lesson, m_library, m_engine, still_wanted));
       } catch (const Error&) {
         open = nullptr;  // another lesson is wanted by now
       }

@@ -18,12 +18,11 @@ namespace flashscope::viz {
 
 /// What the Learn view knows. A value; an open lesson never changes.
 struct LessonBook {
-  std::shared_ptr<const LessonLibrary> library;
   std::shared_ptr<const LessonList> list;  // nullptr until it is read
   std::shared_ptr<const OpenLesson> open;  // the one that state.learn.lesson names, once its runs are predicted
   double progress = 1;                     // of opening it
 
-  const Lesson* find(const std::string& id) const;
+  const Lesson* find(const std::string& id) const { return list ? list->find(id) : nullptr; }
 };
 
 class LessonSession {
@@ -42,7 +41,7 @@ class LessonSession {
  private:
   void work();
 
-  const std::shared_ptr<const LessonLibrary> m_library;
+  const LessonLibrary m_library;
   const LessonEngine m_engine;
   const std::function<void()> m_wake;
 

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-
 namespace flashscope {
 
 /// A run of text in one style. A term, a value and a link keep what they point at.
@@ -44,7 +43,6 @@ struct LessonRun {
   std::map<std::string, std::string> options;  // "seqlen" → "4096"; a flag → "true"; those of `like` included
   std::string tensors;                         // file in the lesson's folder: executed as `attend --steps` does
   bool timed = true;                           // false: counted alone, which is quick at any size
-  std::string file;
   int line = 0;
 };
 
@@ -115,15 +113,30 @@ struct Lesson {
   std::vector<LessonAsk> asks;
 };
 
+/// Calls `read` with each text of the lesson: those of the steps, then those of the questions. Options and labels are
+/// no texts.
+template <class Read>
+void for_each_text(const Lesson& lesson, Read read) {
+  for (const LessonStep& step : lesson.steps)
+    for (const LessonBlock& block : step.blocks) {
+      read(block.text);
+      for (const auto& row : block.table)
+        for (const LessonText& cell : row) read(cell);
+    }
+  for (const LessonAsk& ask : lesson.asks) {
+    read(ask.question);
+    read(ask.reason);
+    for (const LessonText& hint : ask.hints) read(hint);
+    for (const LessonAsk::Mistake& mistake : ask.mistakes) read(mistake.say);
+  }
+}
+
 /// Throws Error(input) with file and line.
 Lesson parse_lesson(std::string_view text, const std::string& file);
 
 /// Inline Markdown: **strong**, *emphasis*, `code`, [text](address), ![text](address), [[term]], [[shown|term]],
 /// {{ expression }}; a backslash takes the next character as it is. Throws Error(input) where one is not closed.
 LessonText parse_lesson_text(std::string_view text, const std::string& file, int line);
-
-/// The text alone, as a reader hears it; a value is replaced by `value`.
-std::string plain_text(const LessonText& text, const std::string& value = "");
 
 /// True for a path below the lesson's folder: relative, without "..", without a scheme.
 bool is_inside_folder(const std::string& path);

@@ -264,7 +264,6 @@ class Parser {
       run = *found;
     }
     run.name = name;
-    run.file = m_lesson.file;
     run.line = at;
     run.timed = toml_bool(table, "timed", run.timed);
     run.tensors = toml_string(table, "tensors", run.tensors);
