@@ -338,7 +338,7 @@ TEST_CASE("a learner's way through a lesson") {
   CHECK(state.step == 1);
   state.asks["c"].chosen = "no";
   state = submit(state, open, 2);
-  CHECK(state.asks["c"].last.mistake == 0);
+  CHECK(grade_of(open.questions[2], state.asks["c"]).mistake == 0);
   CHECK_FALSE(state.progress["t"].done);
   state.asks["c"].chosen = "yes";
   state = submit(state, open, 2);
@@ -402,6 +402,11 @@ TEST_CASE("a question says its answer once, and how a number was read") {
   PageAsk ask = ask_of(state, 1);
   CHECK(ask.verdict == "Not yet.");
   CHECK(testing::contains(ask.remark.at(0).text, "Read as 2733."));
+  LearnState linked = reveal(start, open, 0);  // as a link brings it: what was typed, and that it was graded
+  linked.asks["n"].typed = "2,733";
+  linked.asks["n"].graded = true;
+  CHECK(ask_of(linked, 1).verdict == "Not yet.");
+  CHECK(testing::contains(ask_of(linked, 1).remark.at(0).text, "Read as 2733."));
   ask = ask_of(reveal(state, open, 1), 1);
   CHECK(ask.says_answer);
   CHECK(ask.verdict.empty());  // "not yet" beside the answer would be odd

@@ -1,5 +1,7 @@
 #include "viz/app/learn_view.h"
 
+#include "viz/core/lesson_follow.h"
+
 namespace flashscope::viz {
 
 LearnState begin_learning(LearnState state, const LessonLibrary& library, const std::string& name) {
@@ -17,7 +19,7 @@ AppState settled(AppState state, Session& session, const LessonBook& book) {
     request_for(session, state);
     const Results& results = session.wait();
     if (state.view == View::learn)
-      follow_lesson(state.learn, book, state.settings, state.playback, state.softmax, results);
+      follow_lesson(state.learn, book.open.get(), state.settings, state.playback, state.softmax, results);
   }
   return state;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "viz/core/app_state.h"
 #include "viz/core/lesson_session.h"
+#include "viz/core/session.h"
 
 namespace flashscope::viz {
 

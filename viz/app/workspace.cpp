@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <utility>
 
 #include "sim/schedule/algorithms.h"
+#include "viz/core/lesson_follow.h"
+#include "viz/core/lesson_show.h"
 #include "viz/core/roofline.h"
 #include "viz/core/stage_caption.h"
 #include "viz/core/text.h"
@@ -196,9 +199,12 @@ class Workspace {
   void learn(Rect body) {
     if (!m_book) return;
     AppState& state = m_frame.state;
-    if (const Lesson* lesson = m_book->find(state.learn.lesson)) state.learn = made_whole(state.learn, *lesson);
+    if (const Lesson* lesson = m_book->find(state.learn.lesson)) {  // whose step may come from a link
+      const int step = state.learn.step;
+      state.learn = go_to_step(std::move(state.learn), *lesson, step);
+    }
     const FollowedShow followed =
-        follow_lesson(state.learn, *m_book, state.settings, state.playback, state.softmax, m_results);
+        follow_lesson(state.learn, m_book->open.get(), state.settings, state.playback, state.softmax, m_results);
     const auto whole = [](float length) { return std::floor(length); };
     const float gap = std::max(1.0f, whole(m_ui.px(6)));
     if (!followed.show) {  // text alone has a comfortable width, in the middle

@@ -70,7 +70,7 @@ PageAsk page_ask(const OpenLesson& open, const LearnState& learn, std::size_t in
   for (int n = 0; n < page.state.hints; ++n)
     page.hints.push_back(page_text(open, ask.hints[static_cast<std::size_t>(n)]));
   page.more_hints = !page.closed && page.state.hints < static_cast<int>(ask.hints.size());
-  const Grade& grade = page.state.last;
+  const Grade grade = page.state.graded ? grade_of(question, page.state) : Grade{};
   if (page.state.right) {
     page.verdict = page.state.tries > 1 ? "Right, at try " + std::to_string(page.state.tries) + "." : "Right.";
     page.good = true;

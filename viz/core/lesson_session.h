@@ -8,10 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "viz/core/lesson_show.h"
-#include "viz/core/lesson_state.h"
-#include "viz/core/playback.h"
-#include "viz/core/session.h"
+#include "viz/core/lesson_runtime.h"
 #include "viz/core/worker.h"
 
 namespace flashscope::viz {
@@ -57,14 +54,5 @@ class LessonSession {
   LessonBook m_polled;  // of the frame loop alone
   Worker m_worker;  // last: it begins at once
 };
-
-/// The state after the lesson had its say: when its step wants another picture than the last one, the settings (or the
-/// scores) are the show's, and once `results` are those, the clock stands where the show says.
-struct FollowedShow {
-  const LessonShow* show = nullptr;  // of the step, or of the last step before it that has one
-  std::string fault;                 // why it cannot be shown
-};
-FollowedShow follow_lesson(LearnState& learn, const LessonBook& book, Settings& settings, Playback& playback,
-                           SoftmaxChoice& softmax, const Results& results);
 
 }  // namespace flashscope::viz
