@@ -8,6 +8,7 @@
 #include "tests/lessons/support.h"
 #include "viz/core/lesson_answer.h"
 #include "viz/core/lesson_page.h"
+#include "viz/core/lesson_report.h"
 #include "viz/core/lesson_state.h"
 #include "viz/io/json_numbers.h"
 

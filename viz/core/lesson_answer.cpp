@@ -69,6 +69,15 @@ std::string near_miss(const Number& value, const Question& question) {
 
 }  // namespace
 
+const char* name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::right: return "right";
+    case Verdict::wrong: return "wrong";
+    case Verdict::unreadable: break;
+  }
+  return "unreadable";
+}
+
 Tolerance parse_tolerance(const std::string& text) {
   std::string number = text;
   const bool percent = number.find('%') != std::string::npos;

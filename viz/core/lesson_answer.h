@@ -45,6 +45,7 @@ struct Grade {
   int mistake = -1;     // index of the known mistake that it is
   bool operator==(const Grade&) const = default;
 };
+const char* name_of(Grade::Verdict verdict);
 
 Grade grade_number(const Question& question, const std::string& typed);
 /// Case, and blanks around it, do not matter.

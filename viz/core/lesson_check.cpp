@@ -90,9 +90,8 @@ class Checker {
 
   void expect(const LessonAsk& ask, const Grade& grade, Verdict wanted, const std::string& answer) {
     if (grade.verdict == wanted) return;
-    static const char* words[] = {"right", "wrong", "unreadable"};
-    fault(ask.line, "question " + ask.id + ": the answer '" + answer + "' is graded " +
-                        words[static_cast<int>(grade.verdict)] + " instead of " + words[static_cast<int>(wanted)]);
+    fault(ask.line, "question " + ask.id + ": the answer '" + answer + "' is graded " + name_of(grade.verdict) +
+                        " instead of " + name_of(wanted));
   }
 
   void answers(const LessonAsk& ask, const Question& question) {

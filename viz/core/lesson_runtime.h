@@ -54,11 +54,4 @@ struct OpenLesson {
 OpenLesson open_lesson(Lesson lesson, const LessonLibrary& library, const LessonEngine& engine,
                        const StillWanted& progress = {});
 
-/// One answer to each question, graded. `answers`: by question id a text, a number, or a list of texts.
-/// {"lesson", "title", "asks": [{"id", "kind", "question", "answer", "verdict", "expected", "note", "reason",
-/// "score"}],
-///  "asked", "answered", "right", "score"}; a score is between 0 and 1, the whole that of the asks that count.
-/// Throws Error(input) for an id that is not in the lesson.
-Json graded_report(const OpenLesson& lesson, const Json& answers, const std::string& file);
-
 }  // namespace flashscope::viz

@@ -98,6 +98,8 @@ struct LessonAsk {
   int line = 0;
 };
 
+const char* name_of(LessonAsk::Kind kind);
+
 struct Lesson {
   std::string file;  // "03-streaming-softmax.md"
   std::string name;  // the file's without ".md": what the command line takes

@@ -398,7 +398,7 @@ class Parser {
     ask.question = text_of(table, "question");
     for (const std::string& hint : toml_strings(table, "hint")) ask.hints.push_back(inlines(hint, at));
     ask.reason = text_of(table, "reason");
-    if (kind == "number")
+    if (kind == name_of(LessonAsk::Kind::number))
       number(ask, table);
     else if (kind == "choice")
       choice(ask, table, at);
@@ -454,6 +454,15 @@ class Parser {
 };
 
 }  // namespace
+
+const char* name_of(LessonAsk::Kind kind) {
+  switch (kind) {
+    case LessonAsk::Kind::number: return "number";
+    case LessonAsk::Kind::choice: return "choice";
+    case LessonAsk::Kind::order: break;
+  }
+  return "order";
+}
 
 Lesson parse_lesson(std::string_view text, const std::string& file) { return Parser(text, file).parse(); }
 
