@@ -49,12 +49,19 @@ TEST_CASE("a lecturer's own folder: run grades, export writes, faults name file 
   const std::string dir = folder / "";
   CHECK(run_here({"lesson", "check", "--lessons", dir}).code == 0);
   // F06: answers too may begin with a byte order mark and have CRLF.
-  write_file(folder / "a.json",
-             "\xEF\xBB\xBF{\r\n\"answers\": {\"bytes\": \"49,152\",\r\n \"order\": [\"a\", \"b\", \"c\"]}}\r\n");
-  RunResult result = run_here({"lesson", "run", "own", "--answers", folder / "a.json", "--lessons", dir});
-  CHECK(result.code == 0);
-  const Json report = parse_json(result.out, "out");
-  CHECK(report["right"] == 1 + (report["asks"][0]["verdict"] == "right"));
+  const auto graded = [&](const std::string& bytes) {
+    write_file(folder / "a.json", "\xEF\xBB\xBF{\r\n\"answers\": {\"bytes\": \"" + bytes +
+                                      "\",\r\n \"order\": [\"a\", \"b\", \"c\"]}}\r\n");
+    const RunResult run = run_here({"lesson", "run", "own", "--answers", folder / "a.json", "--lessons", dir});
+    CHECK(run.code == 0);
+    return parse_json(run.out, "out");
+  };
+  const Json first = graded("1");
+  CHECK(first["right"] == 1);
+  CHECK(first["asks"][0]["verdict"] == "wrong");
+  const Json report = graded(first["asks"][0]["expected"].get<std::string>());
+  CHECK(report["right"] == 2);
+  CHECK(report["score"] == 1);
   CHECK(report["asks"][1]["verdict"] == "right");
   CHECK(report.contains("flashscope"));
   CHECK(report["asks"][0]["expected"].get<std::string>().find(" B") != std::string::npos);
@@ -62,7 +69,7 @@ TEST_CASE("a lecturer's own folder: run grades, export writes, faults name file 
   CHECK(run_here({"lesson", "export", "own", "--lessons", dir, "--out", folder / "own.html"}).code == 0);
   CHECK(contains(read_file(folder / "own.html"), "One &lt;step&gt;"));
   write_file(folder / "wide.json", std::string("\xFF\xFE{\0}\0", 6));
-  result = run_here({"lesson", "run", "own", "--answers", folder / "wide.json", "--lessons", dir});
+  RunResult result = run_here({"lesson", "run", "own", "--answers", folder / "wide.json", "--lessons", dir});
   CHECK(result.code == 3);
   CHECK(contains(result.err, "UTF-16"));
   CHECK(run_here({"lesson", "export", "own", "--lessons", dir, "--out", folder / "no/own.html"}).code == 7);

@@ -18,10 +18,7 @@ bool is_close(const Number& value, const Number& right, const Question& question
   if (!std::isfinite(right.value()) || !std::isfinite(value.value())) return value == right;
   const Tolerance& t = question.tolerance;
   Number allowed = t.absolute * question.unit.scale;
-  if (!t.relative.is_zero()) {
-    const Number share = abs(right) * t.relative;
-    allowed = allowed + (share < kSmallestTolerance ? kSmallestTolerance : share);
-  }
+  if (!t.relative.is_zero()) allowed = allowed + (right.is_zero() ? kSmallestTolerance : abs(right) * t.relative);
   // A computed time is a double: its own rounding must not decide.
   if (!right.is_exact()) allowed = allowed + Number::of(std::fabs(right.value()) * 1e-12);
   return abs(value - right) <= allowed;

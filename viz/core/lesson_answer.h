@@ -13,7 +13,7 @@ struct Tolerance {
   Number absolute;  // in the question's unit
   Number relative;  // of the right answer
 };
-/// A relative tolerance accepts at least this much around a right answer of 0 (in the unit's base).
+/// What a relative tolerance accepts around a right answer of 0 (in the unit's base), of which there is no share.
 inline const Number kSmallestTolerance = Number::fraction(1, 1'000'000'000);
 /// "0.2", "2 %", "0" (exact). Throws Error(input).
 Tolerance parse_tolerance(const std::string& text);
