@@ -60,6 +60,42 @@ TEST_CASE("runs inherit, shows and asks name their step") {
   CHECK(lesson.asks[0].id == "2.1");
 }
 
+TEST_CASE("an item ends where the next begins, a rule is the second line of a table, a backslash keeps a bar") {
+  const Lesson lesson = lesson_of(
+      "## S\n* a\n* b\n  c\n- d\n\n| x | y |\n|---|---|\n| - | - |\n| p \\| q | [[shown\\|K|K]] |\n\n| x |\n| y |\n");
+  const auto& blocks = lesson.steps[0].blocks;
+  REQUIRE(blocks.size() == 5);
+  const char* items[] = {"a", "b c", "d"};
+  for (std::size_t n = 0; n < 3; ++n) {
+    CHECK(blocks[n].kind == Kind::bullet);
+    CHECK(plain_text(blocks[n].text) == items[n]);
+  }
+  REQUIRE(blocks[3].table.size() == 3);
+  CHECK(plain_text(blocks[3].table[1][0]) == "-");
+  REQUIRE(blocks[3].table[2].size() == 2);
+  CHECK(plain_text(blocks[3].table[2][0]) == "p | q");
+  CHECK(blocks[4].table.size() == 2);
+}
+
+TEST_CASE("a show refuses what its panel does not know, or what says where in no operation, with the key's line") {
+  const auto said = [](const std::string& keys) {
+    return message_of([&] { lesson_of("## S\n```show\nruns = [\"r\"]\n" + keys + "\n```\n"); });
+  };
+  for (const char* panel : {"memory", "roofline", "occupancy"}) {
+    CAPTURE(std::string(panel));
+    CHECK(contains(said("panel = \"" + std::string(panel) + "\"\nj = 1"), "t.md:11: j: "));
+  }
+  CHECK(said("panel = \"softmax\"\nj = 1") == "");
+  for (const char* key : {"kernel = \"flash_v2\"", "i = 1", "j = 1", "moment = \"end\""}) {
+    CAPTURE(std::string(key));
+    CHECK(contains(said("\n" + std::string(key)), "t.md:11: "));
+    CHECK(said("operation = \"load K\"\n" + std::string(key)) == "");
+  }
+  CHECK(said("moment = \"done\"\ncta = 3\npoint = \"S\"") == "");
+  CHECK(contains(said("operation = \"load K\"\nmoment = \"noon\""), "t.md:11: moment: 'noon'"));
+  CHECK(contains(said("panel = \"clock\""), "t.md:10: panel: 'clock'"));
+}
+
 TEST_CASE("faults name file and line") {
   const std::string ask =
       "```ask\nkind = \"choice\"\nquestion = \"q\"\nright = \"r\"\nwrong = [\"w\"]\nreason = \"x\"\n";
