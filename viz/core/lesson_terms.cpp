@@ -71,7 +71,6 @@ const std::vector<Term>& terms() {
       word("window", "A mask under which a query sees only keys near its own position."),
       word("write-back", "A cache that keeps written data and passes it on only when it needs the room."),
       word("dirty", "Written, and not yet passed on to HBM."),
-      word("compulsory bytes", "What no algorithm can avoid: Q, K and V read once, O written once."),
   };
   return list;
 }

@@ -56,7 +56,7 @@ struct LessonClaim {
 struct LessonShow {
   enum class Panel : std::uint8_t { stage, bytes, roofline, occupancy, memory, softmax };
   std::vector<std::string> runs;  // one or two names of runs; occupancy: up to four
-  std::string kernel;             // "" : the first
+  std::string kernel;             // "" : any
   int cta = 0;
   int i = -1, j = -1;     // tile indices; -1: any
   std::string operation;  // "" : the start of the run; "load K", "store S", "online_softmax", …
