@@ -207,6 +207,7 @@ TEST_CASE("lesson export: predicted beside recorded, and only what there is room
   for (const char* cell : {"<td>SM read</td>", "<td>HBM write</td>", "<td>compulsory</td>", "<td>time</td>"})
     CHECK(contains(page.out, cell));
   CHECK(contains(page.out, "<td>unavailable (not in the recording of NVIDIA H200)</td>"));
+  CHECK_FALSE(std::regex_search(page.out, std::regex("<td>[-+0-9.,]+ ")));  // a line does not end before a unit
   // No two labels of the stage stand on one spot, and none begins beyond the picture.
   const std::regex label("<text x=\"([0-9.]+)\" y=\"([0-9.]+)\"");
   const std::string svg = page.out.substr(page.out.find("aria-label=\"the stage\""));

@@ -22,7 +22,7 @@ using namespace viz;
 std::string table_html(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows) {
   const auto line = [](const std::vector<std::string>& cells, const char* tag) {
     std::string out = "<tr>";
-    for (const std::string& cell : cells) out += formatted("<{}>{}</{}>", tag, html_escaped(cell), tag);
+    for (const std::string& cell : cells) out += formatted("<{}>{}</{}>", tag, html_escaped(kept_together(cell)), tag);
     return out + "</tr>\n";
   };
   std::string out = "<table>" + line(head, "th");
