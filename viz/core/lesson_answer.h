@@ -33,6 +33,7 @@ struct Question {
   std::vector<std::string> mistake_options;
   // order: labels as shown, and in the right order
   std::vector<std::string> items, right_items;
+  std::vector<std::pair<std::string, std::string>> mistake_pairs;  // the first put before the second, and it is not
 
   std::string right_text() const;
 };

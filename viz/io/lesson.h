@@ -82,10 +82,12 @@ struct LessonAsk {
   LessonText reason;
   // number
   std::string answer, unit, tolerance;
-  // number: an expression and what went wrong; choice: a wrong option and why it is wrong
+  // number: an expression and what went wrong; choice: a wrong option and why it is wrong; order: a label, another that
+  // it must not stand before, and why
   struct Mistake {
     std::string answer;
     LessonText say;
+    std::string before = {};  // order: the other label
   };
   std::vector<Mistake> mistakes;
   // choice

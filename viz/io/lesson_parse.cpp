@@ -447,6 +447,21 @@ class Parser {
     for (const auto& item : ask.items)
       if (item.expression.empty() != ask.items[0].expression.empty())
         fail(at, "items: either all have an expression, or none has");
+    if (!table.has("mistakes")) return;
+    const Json& list = table.values["mistakes"];
+    const auto is_text = [](const Json& text) { return text.is_string(); };
+    for (const Json& item : list) {
+      if (!item.is_array() || item.size() != 3 || !std::all_of(item.begin(), item.end(), is_text))
+        throw Error(ErrorKind::input,
+                    table.place("mistakes") +
+                        ": 'mistakes' of an order is a list of [\"item\", \"item that it must not stand "
+                        "before\", \"why\"]");
+      for (const std::size_t n : {std::size_t{0}, std::size_t{1}})
+        if (!seen.count(item[n].get<std::string>()))
+          fail(at, "mistakes: '" + item[n].get<std::string>() + "' is not one of the items");
+      ask.mistakes.push_back(
+          {item[0].get<std::string>(), inlines(item[2].get<std::string>(), at), item[1].get<std::string>()});
+    }
   }
 
   Lesson m_lesson;
