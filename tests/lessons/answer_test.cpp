@@ -291,7 +291,7 @@ TEST_CASE("small numbers as they are spoken, alone and with a unit") {
                                                    {"about three", 3},
                                                    {"none", 0},
                                                    {"half of it", 0.5},
-                                                   {"one hundred", 100}};
+                                                   {"one hundred", 100}, {"a factor of about four", 4}, {"4096 : 1024", 4}, {"4.0x fewer", 4}};
   for (const auto& [typed, right] : cases) {
     CAPTURE(std::string(typed));
     CHECK(verdict(number_question(Number::of(right), "×", "0.0001"), typed) == Verdict::right);
@@ -545,6 +545,22 @@ TEST_CASE("a question says its answer once, and how a number was read") {
   state = submit(state, open, 1);
   CHECK(ask_of(state, 1).good);
   CHECK(ask_of(state, 1).remark.at(0).text == "Read as 2732.");
+}
+
+TEST_CASE("of a wrong number of which nothing else is known the page says on which side it is") {
+  const OpenLesson open = testing::opened(
+      "## S\n```ask\nkind = \"number\"\nid = \"n\"\nquestion = \"?\"\nanswer = \"4224 * 1024\"\nunit = \"MB\"\ntolerance = \"1 "
+      "%\"\nmistakes = [[\"4194304\", \"forgotten\"]]\nreason = \"so\"\n```\n");
+  const LessonLibrary library = LessonLibrary::shipped();
+  const auto says = [&](const char* typed) {
+    LearnState state = go_to_lesson({}, &open.lesson);
+    state.asks["n"].typed = typed;
+    return lesson_page(open, submit(state, open, 0), library).blocks.at(0).ask;
+  };
+  CHECK(says("1").verdict == "Not yet: too small.");
+  CHECK(says("9 MB").verdict == "Not yet: too large.");
+  CHECK(says("4194304").verdict == "Not yet.");
+  CHECK(testing::contains(says("33*128 kB").remark.at(0).text, "KiB"));  // and not what 1 % beside it would be
 }
 
 TEST_CASE("an answer found after it was shown earns no points, and a lecturer's visit is no progress") {

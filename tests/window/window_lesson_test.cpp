@@ -156,6 +156,14 @@ struct Desk {
         roofline_panel(ui, area, roofline_figure(settings, load_machine(settings.gpu), {}, {}));
         break;
       }
+      case Panel::sweep: {
+        const SweepRequest request = {stage_settings(*book.open, show), sweep_of(*book.open, show).over};
+        const auto job = make_sweep(request, {load_machine(request.settings.gpu)}, {});
+        while (job->step([] { return true; })) {
+        }
+        sweep_panel(ui, area, app, sweep_figure(job->result(), sweep_of(*book.open, show).show, {}), 1);
+        break;
+      }
       case Panel::stage:
       case Panel::bytes: break;
     }

@@ -9,6 +9,9 @@ namespace flashscope::viz {
 /// (0: where the learner left). Throws Error(usage) for an unknown name.
 LearnState begin_learning(LearnState state, const LessonLibrary& library, const std::string& name);
 
+/// The stage as close and the timeline as long as the show says, once it was taken up; the learner may change both.
+void look_as_shown(AppState& state, const LessonBook& book, const FollowedShow& followed, const Results& results);
+
 /// The state with the settings and the clock of the lesson's step, for a program without a frame loop.
 AppState settled(AppState state, Session& session, const LessonBook& book);
 

@@ -8,6 +8,7 @@
 #include "viz/core/roofline.h"
 #include "viz/core/stage_caption.h"
 #include "viz/core/text.h"
+#include "viz/app/learn_view.h"
 #include "viz/panels/lesson.h"
 #include "viz/panels/panels.h"
 
@@ -183,6 +184,7 @@ class Workspace {
     if (show.panel == Panel::softmax) return inspector(Inspector::softmax, area);
     if (show.panel == Panel::roofline) return inspector(Inspector::roofline, area);
     if (show.panel == Panel::memory) return inspector(Inspector::memory, area);
+    if (show.panel == Panel::sweep) return inspector(Inspector::sweep, area);
     try {
       const std::vector<OccupancyRow> rows = occupancy_of(*m_book->open, show);
       if (const Machine* gpu = machine(m_book->open->runs.at(show.runs[0]).settings->gpu))
@@ -199,6 +201,7 @@ class Workspace {
     if (const Lesson* lesson = m_book->find(state.learn.lesson)) state.learn = made_whole(state.learn, *lesson);
     const FollowedShow followed =
         follow_lesson(state.learn, *m_book, state.settings, state.playback, state.softmax, m_results);
+    look_as_shown(state, *m_book, followed, m_results);
     const auto whole = [](float length) { return std::floor(length); };
     const float gap = std::max(1.0f, whole(m_ui.px(6)));
     if (!followed.show) {  // text alone has a comfortable width, in the middle
@@ -217,7 +220,8 @@ class Workspace {
     const float x = body.x + text_w + gap, w = body.right() - x;
     if (!followed.show->has_stage()) return show_inspector(*followed.show, {x, body.y, w, body.h});
     const std::size_t sides = followed.show->runs.size();
-    const float bottom_h = whole(std::min(m_ui.px(sides == 1 ? 92 : 112), body.h * 0.25f));
+    const float bottom_h =
+        whole(state.tall_timeline ? body.h * 0.5f : std::min(m_ui.px(sides == 1 ? 92 : 112), body.h * 0.25f));
     const float caption_h = whole(m_ui.px(20));
     caption({x + m_ui.px(4), body.y, w - m_ui.px(8), caption_h},
             stage_caption(m_results, state.stage_level, sides == 2));

@@ -55,6 +55,10 @@ std::optional<LessonUnit> lookalike(const LessonUnit& unit) {
   return std::nullopt;
 }
 
+std::string binary_note(const LessonUnit& unit) {
+  return "That is the number of " + unit.name + ": 1 MB is 1,000,000 bytes, 1 MiB is 1,048,576.";
+}
+
 /// Shares and factors are told apart, and each from what is its reverse: faults of a kind, whatever the question.
 std::string reversed_note(const Typed& read, const Question& question) {
   using Dimension = LessonUnit::Dimension;
@@ -191,6 +195,13 @@ Grade grade_number(const Question& question, const std::string& typed) {
   }
   if (other_is_right) grade.reading = "Read as " + read->digits + ": the point is a decimal point here.";
   grade.verdict = Verdict::wrong;
+  grade.side = value < question.right ? -1 : question.right < value ? 1 : 0;
+  // The very digits of the right answer in the other kind of unit are no other mistake.
+  if (const auto other = lookalike(read->unit ? *read->unit : unit); other && question.right.is_exact())
+    if (read->written * other->scale == question.right) {
+      grade.note = binary_note(*other);
+      return grade;
+    }
   grade.mistake = mistake_of(value, question);
   if (grade.mistake < 0 && may_be_base) {
     grade.mistake = mistake_of(read->written, question);
@@ -198,7 +209,7 @@ Grade grade_number(const Question& question, const std::string& typed) {
   }
   if (const auto other = lookalike(read->unit ? *read->unit : unit); other && grade.mistake < 0)
     if (right(read->written * other->scale))
-      grade.note = "That is the number of " + other->name + ": 1 MB is 1,000,000 bytes, 1 MiB is 1,048,576.";
+      grade.note = binary_note(*other);
   if (grade.mistake < 0 && grade.note.empty() && unit_left_out(*read, question))
     grade.note = "In which unit? Asked is " + unit.name + "; write the one you mean behind the number.";
   if (grade.mistake < 0 && grade.note.empty()) grade.note = reversed_note(*read, question);

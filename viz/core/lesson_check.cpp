@@ -165,6 +165,7 @@ class Checker {
         return;
       }
       const Settings settings = stage_settings(m_open, show);
+      if (show.panel == Panel::sweep) sweep_of(m_open, show);
       if (!show.has_stage()) return;
       const std::size_t last = show.runs.size() - 1;
       for (std::size_t n = 0; n < show.runs.size(); ++n) {

@@ -63,6 +63,8 @@ class LessonSession {
 /// scores) are the show's, and once `results` are those, the clock stands where the show says.
 struct FollowedShow {
   const LessonShow* show = nullptr;  // of the step, or of the last step before it that has one
+  bool taken = false;                // just now, so that the window's look is to be the show's
+  bool reached = false;              // the clock has just been set
   std::string fault;                 // why it cannot be shown
 };
 FollowedShow follow_lesson(LearnState& learn, const LessonBook& book, Settings& settings, Playback& playback,

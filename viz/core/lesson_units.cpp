@@ -25,10 +25,10 @@ const std::vector<KnownUnit>& known_units() {
   constexpr std::int64_t k = 1000, m = k * k, g = m * k, t = g * k;
   static const std::vector<KnownUnit> list = {
       {"B", Dimension::bytes, 1, 1, {"byte", "bytes"}},
-      {"kB", Dimension::bytes, k, 1, {"kb", "kbyte", "kilobyte", "kilobytes"}},
-      {"MB", Dimension::bytes, m, 1, {"mb", "mbyte", "megabyte", "megabytes"}},
-      {"GB", Dimension::bytes, g, 1, {"gb", "gbyte", "gigabyte", "gigabytes"}},
-      {"TB", Dimension::bytes, t, 1, {"tb", "tbyte", "terabyte", "terabytes"}},
+      {"kB", Dimension::bytes, k, 1, {"kb", "kbyte", "kbytes", "kilobyte", "kilobytes"}},
+      {"MB", Dimension::bytes, m, 1, {"mb", "mbyte", "mbytes", "megabyte", "megabytes"}},
+      {"GB", Dimension::bytes, g, 1, {"gb", "gbyte", "gbytes", "gigabyte", "gigabytes"}},
+      {"TB", Dimension::bytes, t, 1, {"tb", "tbyte", "tbytes", "terabyte", "terabytes"}},
       {"KiB", Dimension::bytes, 1 << 10, 1, {"kib", "kibibyte", "kibibytes"}},
       {"MiB", Dimension::bytes, 1 << 20, 1, {"mib", "mebibyte", "mebibytes"}},
       {"GiB", Dimension::bytes, 1 << 30, 1, {"gib", "gibibyte", "gibibytes"}},
@@ -332,9 +332,15 @@ std::string without_words(std::string text) {
   // "N = 33,000", "16/17 = 94 %": the last of equals is the answer.
   if (const std::size_t equals = text.rfind('='); equals != std::string::npos)
     if (text.find_first_of("0123456789", equals) != std::string::npos) text = trimmed(text.substr(equals + 1));
-  for (const char* opening :
-       {"~", "≈", "about ", "approx. ", "approx ", "ca. ", "it ", "they ", "by ", "a ", "factor ", "of "})
-    if (starts_with_small(text, opening)) text = trimmed(text.substr(std::string(opening).size()));
+  for (bool more = true; more;) {  // "a factor of about 44"
+    more = false;
+    for (const char* opening : {"~", "≈", "about ", "approx. ", "approx ", "ca. ", "roughly ", "it ", "they ", "by ", "a ",
+                                "factor ", "of "})
+      if (starts_with_small(text, opening)) {
+        text = trimmed(text.substr(std::string(opening).size()));
+        more = true;
+      }
+  }
   if (text.size() > 1 && (text[0] == 'x' || text[0] == '*') && text.find_first_of("0123456789") <= 2)
     text = trimmed(text.substr(1));
   while (!text.empty() && (text.back() == '!' || text.back() == '.' || text.back() == ',')) text.pop_back();
@@ -463,7 +469,7 @@ std::optional<Typed> parse_quantity(const std::string& text, const std::string& 
   unit = trimmed(before_of);  // "6 % of the SMs"
   const std::string first_word = small_letters(unit.substr(0, unit.find(' ')));
   if (unit == "x" || unit == "*" || first_word == "times" || first_word == "fold" || first_word == "-fold" ||
-      first_word == "as")
+      first_word == "as" || first_word == "x")
     unit.clear();  // "2.1 ×", "44 times as many", "twice as many": a ratio
   if (!unit.empty()) {
     result.unit = unit_named(unit);
@@ -509,6 +515,10 @@ std::string with_quotients(const std::string& text) {
     if (!unit_named(trimmed(whole.substr(last + 1)))) whole.resize(last + 1);
     return trimmed(text.substr(0, at)) + " / " + whole;
   }
+  // "4096 : 64": a quotient too.
+  const std::size_t colon = text.find(':');
+  if (colon != std::string::npos && colon > 0 && text.find(':', colon + 1) == std::string::npos)
+    return text.substr(0, colon) + "/" + text.substr(colon + 1);
   return text;
 }
 

@@ -295,7 +295,8 @@ class Parser {
 
   void show(const std::string& text, int at) {
     const TomlTable table = parse_toml(text, m_lesson.file, at + 1);
-    check_toml_keys(table, {"runs", "kernel", "cta", "i", "j", "operation", "moment", "point", "panel"});
+    check_toml_keys(table, {"runs", "kernel", "cta", "i", "j", "operation", "moment", "point", "panel",
+                            "view", "zoom", "timeline", "over", "quantity"});
     LessonShow show;
     show.line = at;
     show.runs = toml_strings(table, "runs");
@@ -315,7 +316,8 @@ class Parser {
       fail(at, "moment: '" + moment + "' is not one of begin, middle, end (of the operation), done (of the run)");
     show.point = toml_string(table, "point", "");
     panel(show, toml_string(table, "panel", "stage"), at);
-    for (const char* key : {"kernel", "cta", "i", "operation", "moment", "point"})
+    look(show, table, at);
+    for (const char* key : {"kernel", "cta", "i", "operation", "moment", "point", "view", "zoom", "timeline"})
       if (!show.has_stage() && table.has(key))
         fail(at, std::string(key) + ": says where on a stage to look, and this panel has none");
     LessonBlock block;
@@ -327,11 +329,34 @@ class Parser {
     m_lesson.shows.push_back(std::move(show));
   }
 
+  /// How close the stage is, how much of the run the timeline shows; what a sweep goes over.
+  void look(LessonShow& show, const TomlTable& table, int at) {
+    using View = LessonShow::View;
+    const std::string view = toml_string(table, "view", "two SMs"), timeline = toml_string(table, "timeline", "strips");
+    if (view == "one SM")
+      show.view = View::one_sm;
+    else if (view == "GPU")
+      show.view = View::gpu;
+    else if (view != "two SMs")
+      fail(at, "view: '" + view + "' is not one of one SM, two SMs, GPU");
+    if (timeline == "tall")
+      show.tall_timeline = true;
+    else if (timeline != "strips")
+      fail(at, "timeline: '" + timeline + "' is not one of strips, tall");
+    if (table.has("zoom")) show.zoom = toml_integer(table, "zoom", 1, 10'000);
+    const bool sweep = show.panel == LessonShow::Panel::sweep;
+    for (const char* key : {"over", "quantity"})
+      if (table.has(key) != sweep) fail(at, std::string(key) + ": belongs to the panel 'sweep', which needs it");
+    if (!sweep) return;
+    show.over = toml_string(table, "over");
+    show.quantity = toml_string(table, "quantity");
+  }
+
   void panel(LessonShow& show, const std::string& name, int at) {
     using Panel = LessonShow::Panel;
     static const std::pair<const char*, Panel> panels[] = {
         {"stage", Panel::stage},         {"bytes", Panel::bytes},   {"roofline", Panel::roofline},
-        {"occupancy", Panel::occupancy}, {"memory", Panel::memory}, {"softmax", Panel::softmax}};
+        {"occupancy", Panel::occupancy}, {"memory", Panel::memory}, {"softmax", Panel::softmax}, {"sweep", Panel::sweep}};
     std::string names;
     bool known = false;
     for (const auto& [other, which] : panels) {
