@@ -399,8 +399,10 @@ std::string text_in_unit(const Value& value, const std::string& unit) {
   if (unit == "time") return time_text(number.value());
   if (unit == "x") return significant(number.value(), 2, false) + " ×";
   const std::size_t word = unit.find(" decimal");
-  if (word != std::string::npos && word == 1 && is_digit(unit[0]))
-    return grouped_text(printed(unit[0] - '0', number.value()));
+  constexpr int kMostDecimals = 17;  // all that a double has
+  if (word != std::string::npos && word >= 1 && word <= 2 && is_digit(unit[0]) && is_digit(unit[word - 1]))
+    if (const int decimals = std::stoi(unit.substr(0, word)); decimals <= kMostDecimals)
+      return grouped_text(printed(decimals, number.value()));
   const auto known = unit_named(unit);
   if (!known) {
     std::string names = "bytes, time, x, N decimals";
