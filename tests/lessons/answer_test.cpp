@@ -291,7 +291,10 @@ TEST_CASE("small numbers as they are spoken, alone and with a unit") {
                                                    {"about three", 3},
                                                    {"none", 0},
                                                    {"half of it", 0.5},
-                                                   {"one hundred", 100}, {"a factor of about four", 4}, {"4096 : 1024", 4}, {"4.0x fewer", 4}};
+                                                   {"one hundred", 100},
+                                                   {"a factor of about four", 4},
+                                                   {"4096 : 1024", 4},
+                                                   {"4.0x fewer", 4}};
   for (const auto& [typed, right] : cases) {
     CAPTURE(std::string(typed));
     CHECK(verdict(number_question(Number::of(right), "×", "0.0001"), typed) == Verdict::right);
@@ -549,7 +552,8 @@ TEST_CASE("a question says its answer once, and how a number was read") {
 
 TEST_CASE("of a wrong number of which nothing else is known the page says on which side it is") {
   const OpenLesson open = testing::opened(
-      "## S\n```ask\nkind = \"number\"\nid = \"n\"\nquestion = \"?\"\nanswer = \"4224 * 1024\"\nunit = \"MB\"\ntolerance = \"1 "
+      "## S\n```ask\nkind = \"number\"\nid = \"n\"\nquestion = \"?\"\nanswer = \"4224 * 1024\"\nunit = "
+      "\"MB\"\ntolerance = \"1 "
       "%\"\nmistakes = [[\"4194304\", \"forgotten\"]]\nreason = \"so\"\n```\n");
   const LessonLibrary library = LessonLibrary::shipped();
   const auto says = [&](const char* typed) {

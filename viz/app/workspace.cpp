@@ -5,10 +5,10 @@
 #include <exception>
 
 #include "sim/schedule/algorithms.h"
+#include "viz/app/learn_view.h"
 #include "viz/core/roofline.h"
 #include "viz/core/stage_caption.h"
 #include "viz/core/text.h"
-#include "viz/app/learn_view.h"
 #include "viz/panels/lesson.h"
 #include "viz/panels/panels.h"
 
@@ -219,9 +219,10 @@ class Workspace {
     }
     const float x = body.x + text_w + gap, w = body.right() - x;
     if (!followed.show->has_stage()) return show_inspector(*followed.show, {x, body.y, w, body.h});
+    if (state.tall_timeline)  // in place of the stage, as in Explore
+      return press(timeline_panel(m_ui, {x, body.y, w, body.h}, state, m_results, {}));
     const std::size_t sides = followed.show->runs.size();
-    const float bottom_h =
-        whole(state.tall_timeline ? body.h * 0.5f : std::min(m_ui.px(sides == 1 ? 92 : 112), body.h * 0.25f));
+    const float bottom_h = whole(std::min(m_ui.px(sides == 1 ? 92 : 112), body.h * 0.25f));
     const float caption_h = whole(m_ui.px(20));
     caption({x + m_ui.px(4), body.y, w - m_ui.px(8), caption_h},
             stage_caption(m_results, state.stage_level, sides == 2));

@@ -208,8 +208,7 @@ Grade grade_number(const Question& question, const std::string& typed) {
     if (grade.mistake >= 0) grade.note = taken;
   }
   if (const auto other = lookalike(read->unit ? *read->unit : unit); other && grade.mistake < 0)
-    if (right(read->written * other->scale))
-      grade.note = binary_note(*other);
+    if (right(read->written * other->scale)) grade.note = binary_note(*other);
   if (grade.mistake < 0 && grade.note.empty() && unit_left_out(*read, question))
     grade.note = "In which unit? Asked is " + unit.name + "; write the one you mean behind the number.";
   if (grade.mistake < 0 && grade.note.empty()) grade.note = reversed_note(*read, question);

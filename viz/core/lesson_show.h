@@ -6,8 +6,8 @@
 #include "viz/core/occupancy_table.h"
 #include "viz/core/settings.h"
 #include "viz/core/softmax_steps.h"
-#include "viz/core/sweep.h"
 #include "viz/core/stage_trace.h"
+#include "viz/core/sweep.h"
 
 namespace flashscope::viz {
 

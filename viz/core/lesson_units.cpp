@@ -334,8 +334,8 @@ std::string without_words(std::string text) {
     if (text.find_first_of("0123456789", equals) != std::string::npos) text = trimmed(text.substr(equals + 1));
   for (bool more = true; more;) {  // "a factor of about 44"
     more = false;
-    for (const char* opening : {"~", "≈", "about ", "approx. ", "approx ", "ca. ", "roughly ", "it ", "they ", "by ", "a ",
-                                "factor ", "of "})
+    for (const char* opening :
+         {"~", "≈", "about ", "approx. ", "approx ", "ca. ", "roughly ", "it ", "they ", "by ", "a ", "factor ", "of "})
       if (starts_with_small(text, opening)) {
         text = trimmed(text.substr(std::string(opening).size()));
         more = true;

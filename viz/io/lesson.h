@@ -69,7 +69,7 @@ struct LessonShow {
   Panel panel = Panel::stage;  // bytes: a stage and, beside it, predicted against recorded
   View view = View::two_sms;   // how much of the GPU the stage shows
   int zoom = 1;                // the timeline shows one of so many parts of the run, around the moment
-  bool tall_timeline = false;  // the timeline has half of the place, and the units of an SM in it
+  bool tall_timeline = false;  // the timeline in place of the stage, with the units of an SM
   std::string over, quantity;  // sweep: the parameter ("br") and what is drawn ("time"), as in the window
   std::size_t step = 0;
   int line = 0;

@@ -295,8 +295,8 @@ class Parser {
 
   void show(const std::string& text, int at) {
     const TomlTable table = parse_toml(text, m_lesson.file, at + 1);
-    check_toml_keys(table, {"runs", "kernel", "cta", "i", "j", "operation", "moment", "point", "panel",
-                            "view", "zoom", "timeline", "over", "quantity"});
+    check_toml_keys(table, {"runs", "kernel", "cta", "i", "j", "operation", "moment", "point", "panel", "view", "zoom",
+                            "timeline", "over", "quantity"});
     LessonShow show;
     show.line = at;
     show.runs = toml_strings(table, "runs");
@@ -356,7 +356,8 @@ class Parser {
     using Panel = LessonShow::Panel;
     static const std::pair<const char*, Panel> panels[] = {
         {"stage", Panel::stage},         {"bytes", Panel::bytes},   {"roofline", Panel::roofline},
-        {"occupancy", Panel::occupancy}, {"memory", Panel::memory}, {"softmax", Panel::softmax}, {"sweep", Panel::sweep}};
+        {"occupancy", Panel::occupancy}, {"memory", Panel::memory}, {"softmax", Panel::softmax},
+        {"sweep", Panel::sweep}};
     std::string names;
     bool known = false;
     for (const auto& [other, which] : panels) {
