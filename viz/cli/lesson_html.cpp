@@ -184,20 +184,21 @@ std::string slots_svg(const StageTrace& trace, double left, double top, double w
 }
 
 /// The timeline below the stages, on one clock.
-std::string timeline_svg(const std::vector<std::shared_ptr<const StageTrace>>& traces, Picoseconds t, double width) {
+std::string timeline_svg(const std::vector<std::shared_ptr<const StageTrace>>& traces, Picoseconds t, double width,
+                         double top) {
   Picoseconds duration = 1;
   for (const auto& trace : traces) duration = std::max(duration, trace->duration());
   const double label = 108, strip = width - label - 12;
   std::set<Reason> seen;
-  std::string svg = text_svg(0, 252, "SM 0 over time", "class=\"dim\"");
-  double y = 260;
+  std::string svg = text_svg(0, top - 8, "SM 0 over time", "class=\"dim\"");
+  double y = top;
   for (const auto& trace : traces) {
     svg += text_svg(0, y + 18, trace->schedule().algorithm());
     svg += slots_svg(*trace, label, y, strip, 26, duration, seen);
     y += 32;
   }
   const double now = label + strip * static_cast<double>(t) / static_cast<double>(duration);
-  svg += formatted("<path d=\"M{:.1f} 256V{:.1f}\" stroke=\"var(--text)\" stroke-width=\"2\"/>", now, y);
+  svg += formatted("<path d=\"M{:.1f} {:.1f}V{:.1f}\" stroke=\"var(--text)\" stroke-width=\"2\"/>", now, top - 4, y);
   double x = label;
   for (Reason reason : seen) {
     svg += formatted("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" fill=\"var({})\"/>", x, y + 6,
@@ -208,21 +209,30 @@ std::string timeline_svg(const std::vector<std::shared_ptr<const StageTrace>>& t
   return svg;
 }
 
-/// One algorithm at one instant, 340 units wide.
-std::string stage_svg(const StageTrace& trace, const Scene& scene, int cta_wanted, double left) {
+/// One algorithm at one instant from `left` on, no wider than `room`; `bottom` grows to where it ends.
+std::string stage_svg(const StageTrace& trace, const Scene& scene, int cta_wanted, double left, double room,
+                      double& bottom) {
   std::string svg = formatted("<text x=\"{}\" y=\"16\" font-weight=\"600\">{}, {} of {}</text>", left,
                               escaped(trace.schedule().algorithm()), time_text(static_cast<double>(scene.t) / 1e6),
                               time_text(trace.prediction().time_us()));
   svg += formatted("<text class=\"dim\" x=\"{}\" y=\"36\">in HBM, one head</text>", left);
-  double x = left;
-  const auto place = [&](const TileMap& map, const std::string& name) {
-    if (map.across == 0 || map.down == 0) return;
-    const double width = map.across > 1 ? 84 : 24;
-    svg += map_svg(map, x, 62, width, 84) + text_svg(x, 57, name);
-    x += std::max(width, 7.0 * static_cast<double>(name.size())) + 12;
+  std::vector<std::pair<const TileMap*, std::string>> maps;
+  for (const TileMap& map : scene.maps) maps.emplace_back(&map, name_of(map.tensor));
+  if (trace.scores_stay_on_chip()) maps.emplace_back(&scene.score_visits, "S, on chip");
+  const auto is_empty = [](const auto& entry) { return entry.first->across == 0 || entry.first->down == 0; };
+  maps.erase(std::remove_if(maps.begin(), maps.end(), is_empty), maps.end());
+  const auto map_width = [](const TileMap& map) { return map.across > 1 ? 84.0 : 24.0; };
+  const auto place_width = [&](const TileMap& map, const std::string& name) {
+    return std::max(map_width(map), 7.0 * static_cast<double>(name.size())) + 12;
   };
-  for (const TileMap& map : scene.maps) place(map, name_of(map.tensor));
-  if (trace.scores_stay_on_chip()) place(scene.score_visits, "S, on chip");
+  double wanted = 0;
+  for (const auto& [map, name] : maps) wanted += place_width(*map, name);
+  const double shrunk = std::min(1.0, room / std::max(1.0, wanted));  // a backward pass has many of them
+  double x = left;
+  for (const auto& [map, name] : maps) {
+    svg += map_svg(*map, x, 62, map_width(*map) * shrunk, 84) + text_svg(x, 57, name);
+    x += place_width(*map, name) * shrunk;
+  }
   double y = 172;
   const CtaView* cta = cta_of(scene, cta_wanted);
   svg +=
@@ -231,11 +241,16 @@ std::string stage_svg(const StageTrace& trace, const Scene& scene, int cta_wante
   x = left;
   for (const HeldTile& tile : cta ? cta->tiles : std::vector<HeldTile>()) {
     const double width = 16 + 8.0 * static_cast<double>(tile.name.size());
+    if (x > left && x + width > left + room) {
+      x = left;
+      y += 28;
+    }
     svg += formatted("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"22\" rx=\"3\" fill=\"var({})\" opacity=\"{}\"/>",
                      x, y + 10, width, variable(tile.tensor), tile.spent ? "0.35" : "0.6");
     svg += formatted("<text x=\"{}\" y=\"{}\">{}</text>", x + 8, y + 26, escaped(tile.name));
     x += width + 8;
   }
+  bottom = std::max(bottom, y + 56);
   return svg + formatted("<text x=\"{}\" y=\"{}\">moved: {} to the SMs, {} from HBM, {} to HBM</text>", left,
                          y + 56, size_text(static_cast<double>(scene.moved.sm_read)),
                          size_text(static_cast<double>(scene.moved.hbm_read)),
@@ -251,13 +266,17 @@ std::string show_html(const OpenLesson& open, const LessonShow& show, const std:
   for (std::size_t n = 0; n < show.runs.size(); ++n)
     traces.push_back(trace_stage(settings.algorithms[n], problem, settings.tile, machine, settings.start));
   const Picoseconds t = moment_of(open.lesson, show, *traces.back());
-  const double width = traces.size() == 2 ? 720 : 460, height = 286 + 32 * static_cast<double>(traces.size());
-  std::string svg = formatted("<svg width=\"{}\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"the stage\">", width,
-                              width, height);
+  const double width = traces.size() == 2 ? 720 : 460, between = 20;
+  const double room = traces.size() == 2 ? (width - between) / 2 : width;
+  double bottom = 0;
+  std::string stages;
   for (std::size_t n = 0; n < traces.size(); ++n)
-    svg += stage_svg(*traces[n], make_scene(*traces[n], t, static_cast<int>(machine.num_sms.value)), show.cta,
-                     370.0 * static_cast<double>(n));
-  svg += timeline_svg(traces, t, width);
+    stages += stage_svg(*traces[n], make_scene(*traces[n], t, static_cast<int>(machine.num_sms.value)), show.cta,
+                        (room + between) * static_cast<double>(n), room, bottom);
+  const double top = bottom + 32, height = top + 26 + 32 * static_cast<double>(traces.size());
+  const std::string svg = formatted("<svg width=\"{}\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"the stage\">",
+                                    width, width, height) +
+                          stages + timeline_svg(traces, t, width, top);
   return "<figure>" + svg + "</svg><figcaption>The stage: " + escaped(describe(problem)) + ", on " +
          escaped(machine.title) + ". " + point + "</figcaption></figure>\n";
 }
