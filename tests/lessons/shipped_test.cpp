@@ -89,7 +89,8 @@ TEST_CASE("another machine or another recording changes the text and the answers
   const OpenLesson slower = opened_with(lesson, [&](const LessonRun& run, const LessonLibrary& library, const StillWanted& wanted) {
     RunFacts facts = engine(run, library, wanted);
     Json document = *facts.document;
-    document["recorded"]["time_us"] = 2 * document["recorded"]["time_us"].get<double>();
+    Json& time = document["recorded"]["time_us"];
+    if (time.is_number()) time = 2 * time.get<double>();  // of a run that was never measured it is a reason
     facts.document = std::make_shared<const Json>(std::move(document));
     return facts;
   });

@@ -6,6 +6,7 @@
 
 #include "sim/error.h"
 #include "support.h"
+#include "viz/app/learn_view.h"
 #include "viz/cli/lesson_engine.h"
 #include "viz/core/lesson_follow.h"
 #include "viz/core/lesson_show.h"
@@ -154,6 +155,14 @@ struct Desk {
       case Panel::roofline: {
         const Settings settings = stage_settings(*book.open, show);
         roofline_panel(ui, area, roofline_figure(settings, load_machine(settings.gpu), {}, {}));
+        break;
+      }
+      case Panel::sweep: {
+        const SweepRequest request = {stage_settings(*book.open, show), sweep_of(*book.open, show).over};
+        const auto job = make_sweep(request, {load_machine(request.settings.gpu)}, {});
+        while (job->step([] { return true; })) {
+        }
+        sweep_panel(ui, area, app, sweep_figure(job->result(), sweep_of(*book.open, show).show, {}), 1);
         break;
       }
       case Panel::stage:
@@ -399,6 +408,36 @@ TEST_CASE_FIXTURE(Desk, "every step and every show of every shipped lesson draws
       }
     }
   }
+}
+
+TEST_CASE("a show says how close the stage is and how much of the run the timeline has; then both are the learner's") {
+  LessonShow show;
+  show.view = LessonShow::View::gpu;
+  show.tall_timeline = true;
+  show.zoom = 4;
+  AppState state;
+  state.playback.t = 500;
+  Results results;
+  results.duration = 1000;
+  FollowedShow followed;
+  followed.show = &show;
+  followed.taken = followed.reached = true;
+  look_as_shown(state, {}, followed, results);
+  CHECK(state.stage_level == kWholeGpu);
+  CHECK(state.tall_timeline);
+  CHECK(state.timeline.begin == doctest::Approx(0.375));
+  CHECK(state.timeline.end == doctest::Approx(0.625));
+  state.stage_level = 0;
+  state.timeline = {};
+  followed.taken = followed.reached = false;
+  look_as_shown(state, {}, followed, results);
+  CHECK(state.stage_level == 0);
+  CHECK(state.timeline.begin == 0);
+  show = {};  // the next step's show has none of it
+  followed.taken = true;
+  look_as_shown(state, {}, followed, results);
+  CHECK(state.stage_level == 1);
+  CHECK_FALSE(state.tall_timeline);
 }
 
 TEST_CASE("a lesson's show moves the stage and the clock, once, and again when asked" *

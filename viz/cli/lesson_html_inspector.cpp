@@ -11,6 +11,7 @@
 #include "viz/core/lesson_show.h"
 #include "viz/core/memory_curve.h"
 #include "viz/core/roofline.h"
+#include "viz/core/sweep.h"
 #include "viz/core/text.h"
 #include "viz/io/machine_io.h"
 
@@ -157,6 +158,17 @@ std::string bytes_html(const OpenLesson& open, const LessonShow& show) {
   return out;
 }
 
+std::string sweep_html(const OpenLesson& open, const LessonShow& show) {
+  const SweepChoice choice = sweep_of(open, show);
+  std::vector<Machine> machines;
+  for (const std::string& name : machine_names()) machines.push_back(load_machine(name));
+  const std::vector<Recording>& recordings = *open.run(show.runs[0]).recordings;
+  const auto job = make_sweep({stage_settings(open, show), choice.over}, machines, recordings);
+  while (job->step([] { return true; })) {
+  }
+  return figure_svg(sweep_figure(job->result(), choice.show, recordings));
+}
+
 /// The plot's frame on the page.
 struct Frame {
   double x = 100, y = 40, w = 536, h = 340;
@@ -239,6 +251,7 @@ std::string inspector_html(const OpenLesson& open, const LessonShow& show) {
     case Panel::memory: return memory_html(open, show);
     case Panel::roofline: return roofline_html(open, show);
     case Panel::bytes: return bytes_html(open, show);
+    case Panel::sweep: return sweep_html(open, show);
     case Panel::stage: break;
   }
   return "";

@@ -108,6 +108,13 @@ class Checker {
     expect(ask, grade_order(question, question.right_items), Verdict::right, question.right_text());
     expect(ask, grade_order(question, reversed), Verdict::wrong, "the reverse");
     expect(ask, grade_order(question, question.items), Verdict::wrong, "the order shown");
+    const auto place = [&](const std::string& item) {
+      return std::find(question.right_items.begin(), question.right_items.end(), item) - question.right_items.begin();
+    };
+    for (const auto& [first, second] : question.mistake_pairs)
+      if (place(first) <= place(second))
+        fault(ask.line,
+              "question " + ask.id + ": '" + first + "' does stand before '" + second + "', so it is no mistake");
   }
 
   void number(const LessonAsk& ask, const Question& question) {
@@ -147,6 +154,7 @@ class Checker {
         return;
       }
       const Settings settings = stage_settings(m_open, show);
+      if (show.panel == Panel::sweep) sweep_of(m_open, show);
       if (!show.has_stage()) return;
       const std::size_t last = show.runs.size() - 1;
       for (std::size_t n = 0; n < show.runs.size(); ++n) {

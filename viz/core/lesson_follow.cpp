@@ -16,6 +16,7 @@ FollowedShow follow_lesson(LearnState& learn, const OpenLesson* open, Settings& 
       followed.show = &lesson.shows[n];
       index = n;
     }
+  learn.sweeping = followed.show && followed.show->panel == LessonShow::Panel::sweep;
   if (!followed.show) return followed;
   const LessonShow& show = *followed.show;
   const std::string key = lesson.id + "/" + std::to_string(index);
@@ -31,11 +32,13 @@ FollowedShow follow_lesson(LearnState& learn, const OpenLesson* open, Settings& 
       playback.playing = false;
       learn.followed = key;
       learn.seeking = show.has_stage();
+      followed.taken = true;
     }
     const auto& stage = results.stage[show.runs.size() == 1 ? 0 : 1];
     if (learn.seeking && stage && results.settings == settings) {
       playback = scrub(playback, moment_of(lesson, show, *stage), results.duration);
       learn.seeking = false;
+      followed.reached = true;
     }
   } catch (const Error& error) {
     followed.fault = error.what();

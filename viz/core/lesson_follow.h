@@ -11,6 +11,8 @@ namespace flashscope::viz {
 
 struct FollowedShow {
   const LessonShow* show = nullptr;  // of the step, or of the last step before it that has one
+  bool taken = false;                // just now, so that the window's look is to be the show's
+  bool reached = false;              // the clock has just been set
   std::string fault;                 // why it cannot be shown
 };
 

@@ -80,6 +80,8 @@ PageAsk page_ask(const OpenLesson& open, const LearnState& learn, std::size_t in
   } else if (page.state.graded) {
     page.verdict = grade.verdict == Grade::Verdict::unreadable || page.state.revealed ? "" : "Not yet.";
   }
+  const bool says_nothing = grade.mistake < 0 && grade.note.empty() && page.verdict == "Not yet.";
+  if (says_nothing && grade.side != 0) page.verdict = grade.side < 0 ? "Not yet: too small." : "Not yet: too large.";
   if (page.state.graded) {
     if (grade.mistake >= 0) page.remark = page_text(open, ask.mistakes[static_cast<std::size_t>(grade.mistake)].say);
     if (page.remark.empty() && !grade.note.empty()) page.remark = plain(grade.note);

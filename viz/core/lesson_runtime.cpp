@@ -126,6 +126,8 @@ class Opener {
               "items: '" + items[n].second + "' and '" + items[n - 1].second + "' are equal, so no order is right");
       question.right_items.push_back(items[n].second);
     }
+    for (const LessonAsk::Mistake& mistake : ask.mistakes)
+      question.mistake_pairs.emplace_back(with_values(mistake.answer, ask.line), with_values(mistake.before, ask.line));
     question.items = question.right_items;
     const std::set<std::string> different(question.items.begin(), question.items.end());
     if (different.size() != question.items.size())

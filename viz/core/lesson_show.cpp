@@ -122,4 +122,14 @@ SoftmaxChoice softmax_of(const OpenLesson& open, const LessonShow& show) {
   return clamp(choice);
 }
 
+SweepChoice sweep_of(const OpenLesson& open, const LessonShow& show) {
+  const auto find = [&](const auto& list, const char* key, const std::string& name) {
+    if (const auto* entry = find_entry(list, name)) return entry->which;
+    std::string names;
+    for (const auto& entry : list) names += (names.empty() ? "" : ", ") + std::string(entry.key);
+    fail(open.lesson, show, std::string(key) + ": '" + name + "' is not one of " + names);
+  };
+  return {find(sweep_overs(), "over", show.over), find(sweep_shows(), "quantity", show.quantity)};
+}
+
 }  // namespace flashscope::viz

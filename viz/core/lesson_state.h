@@ -32,6 +32,7 @@ struct LearnState {
   Progress progress;                     // of all lessons
   std::string followed;                  // the show that the stage has; "": the step's is to be shown (again)
   bool seeking = false;                  // its moment is not reached yet, because the stage is being computed
+  bool sweeping = false;                 // the step's picture is a sweep, which the session is to be asked for
   bool operator==(const LearnState&) const = default;
 };
 

@@ -54,7 +54,8 @@ struct LessonClaim {
 
 /// ```show: what stands beside the text while the step is read: the stage at one moment, or an inspector in its place.
 struct LessonShow {
-  enum class Panel : std::uint8_t { stage, bytes, roofline, occupancy, memory, softmax };
+  enum class Panel : std::uint8_t { stage, bytes, roofline, occupancy, memory, softmax, sweep };
+  enum class View : std::uint8_t { one_sm, two_sms, gpu };
   std::vector<std::string> runs;  // one or two names of runs; occupancy: up to four
   std::string kernel;             // "" : any
   int cta = 0;
@@ -64,6 +65,10 @@ struct LessonShow {
   bool at_end = false;    // after everything
   std::string point;      // a term's name: what to look at
   Panel panel = Panel::stage;  // bytes: a stage and, beside it, predicted against recorded
+  View view = View::two_sms;   // how much of the GPU the stage shows
+  int zoom = 1;                // the timeline shows one of so many parts of the run, around the moment
+  bool tall_timeline = false;  // the timeline in place of the stage, with the units of an SM
+  std::string over, quantity;  // sweep: the parameter ("br") and what is drawn ("time"), as in the window
   std::size_t step = 0;
   int line = 0;
   bool has_stage() const { return panel == Panel::stage || panel == Panel::bytes; }
@@ -80,10 +85,12 @@ struct LessonAsk {
   LessonText reason;
   // number
   std::string answer, unit, tolerance;
-  // number: an expression and what went wrong; choice: a wrong option and why it is wrong
+  // number: an expression and what went wrong; choice: a wrong option and why it is wrong; order: a label, another that
+  // it must not stand before, and why
   struct Mistake {
     std::string answer;
     LessonText say;
+    std::string before = {};  // order: the other label
   };
   std::vector<Mistake> mistakes;
   // choice

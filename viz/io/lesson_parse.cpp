@@ -325,6 +325,7 @@ class Parser {
           !(show.at_end && key == std::string("moment")))
         fail(table.line(key), std::string(key) + ": says which 'operation' is meant, and there is none");
     show.point = toml_string(table, "point", "");
+    look(show, table);
     LessonBlock block;
     block.kind = LessonBlock::Kind::show;
     block.line = at;
@@ -332,6 +333,26 @@ class Parser {
     add(std::move(block));
     show.step = m_lesson.steps.size() - 1;
     m_lesson.shows.push_back(std::move(show));
+  }
+
+  /// How close the stage is, how much of the run the timeline shows; what a sweep goes over.
+  void look(LessonShow& show, const TomlTable& table) {
+    using View = LessonShow::View;
+    const std::string view = toml_string(table, "view", "two SMs"), timeline = toml_string(table, "timeline", "strips");
+    if (view == "one SM")
+      show.view = View::one_sm;
+    else if (view == "GPU")
+      show.view = View::gpu;
+    else if (view != "two SMs")
+      fail(table.line("view"), "view: '" + view + "' is not one of one SM, two SMs, GPU");
+    if (timeline == "tall")
+      show.tall_timeline = true;
+    else if (timeline != "strips")
+      fail(table.line("timeline"), "timeline: '" + timeline + "' is not one of strips, tall");
+    if (table.has("zoom")) show.zoom = toml_integer(table, "zoom", 1, 10'000);
+    if (show.panel != LessonShow::Panel::sweep) return;
+    show.over = toml_string(table, "over");
+    show.quantity = toml_string(table, "quantity");
   }
 
   /// The panel with its runs, and whether it knows the table's keys.
@@ -343,11 +364,15 @@ class Parser {
       std::size_t runs;  // at most
       std::vector<std::string> keys;
     };
-    static const std::vector<std::string> of_stage = {"kernel", "cta", "i", "j", "operation", "moment", "point"};
-    static const std::vector<Choice> choices = {
-        {"stage", Panel::stage, 2, of_stage}, {"bytes", Panel::bytes, 2, of_stage},
-        {"roofline", Panel::roofline, 2, {}}, {"occupancy", Panel::occupancy, 4, {}},
-        {"memory", Panel::memory, 2, {}},     {"softmax", Panel::softmax, 1, {"j"}}};
+    static const std::vector<std::string> of_stage = {"kernel", "cta",   "i",    "j",    "operation",
+                                                      "moment", "point", "view", "zoom", "timeline"};
+    static const std::vector<Choice> choices = {{"stage", Panel::stage, 2, of_stage},
+                                                {"bytes", Panel::bytes, 2, of_stage},
+                                                {"roofline", Panel::roofline, 2, {}},
+                                                {"occupancy", Panel::occupancy, 4, {}},
+                                                {"memory", Panel::memory, 2, {}},
+                                                {"softmax", Panel::softmax, 1, {"j"}},
+                                                {"sweep", Panel::sweep, 2, {"over", "quantity"}}};
     const std::string name = toml_string(table, "panel", "stage");
     const auto choice = std::find_if(choices.begin(), choices.end(), [&](const Choice& c) { return c.name == name; });
     if (choice == choices.end()) {
@@ -467,6 +492,21 @@ class Parser {
     for (const auto& item : ask.items)
       if (item.expression.empty() != ask.items[0].expression.empty())
         fail(at, "items: either all have an expression, or none has");
+    if (!table.has("mistakes")) return;
+    const Json& list = table.values["mistakes"];
+    const auto is_text = [](const Json& text) { return text.is_string(); };
+    for (const Json& item : list) {
+      if (!item.is_array() || item.size() != 3 || !std::all_of(item.begin(), item.end(), is_text))
+        throw Error(ErrorKind::input,
+                    table.place("mistakes") +
+                        ": 'mistakes' of an order is a list of [\"item\", \"item that it must not stand "
+                        "before\", \"why\"]");
+      for (const std::size_t n : {std::size_t{0}, std::size_t{1}})
+        if (!seen.count(item[n].get<std::string>()))
+          fail(at, "mistakes: '" + item[n].get<std::string>() + "' is not one of the items");
+      ask.mistakes.push_back(
+          {item[0].get<std::string>(), inlines(item[2].get<std::string>(), at), item[1].get<std::string>()});
+    }
   }
 
   Lesson m_lesson;
