@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <regex>
+#include <set>
+
 #include "sim/schedule/algorithms.h"
 #include "tests/cli/support.h"
 #include "viz/io/json_numbers.h"
@@ -46,12 +49,19 @@ TEST_CASE("a lecturer's own folder: run grades, export writes, faults name file 
   const std::string dir = folder / "";
   CHECK(run_here({"lesson", "check", "--lessons", dir}).code == 0);
   // F06: answers too may begin with a byte order mark and have CRLF.
-  write_file(folder / "a.json",
-             "\xEF\xBB\xBF{\r\n\"answers\": {\"bytes\": \"49,152\",\r\n \"order\": [\"a\", \"b\", \"c\"]}}\r\n");
-  RunResult result = run_here({"lesson", "run", "own", "--answers", folder / "a.json", "--lessons", dir});
-  CHECK(result.code == 0);
-  const Json report = parse_json(result.out, "out");
-  CHECK(report["right"] == 1 + (report["asks"][0]["verdict"] == "right"));
+  const auto graded = [&](const std::string& bytes) {
+    write_file(folder / "a.json", "\xEF\xBB\xBF{\r\n\"answers\": {\"bytes\": \"" + bytes +
+                                      "\",\r\n \"order\": [\"a\", \"b\", \"c\"]}}\r\n");
+    const RunResult run = run_here({"lesson", "run", "own", "--answers", folder / "a.json", "--lessons", dir});
+    CHECK(run.code == 0);
+    return parse_json(run.out, "out");
+  };
+  const Json first = graded("1");
+  CHECK(first["right"] == 1);
+  CHECK(first["asks"][0]["verdict"] == "wrong");
+  const Json report = graded(first["asks"][0]["expected"].get<std::string>());
+  CHECK(report["right"] == 2);
+  CHECK(report["score"] == 1);
   CHECK(report["asks"][1]["verdict"] == "right");
   CHECK(report.contains("flashscope"));
   CHECK(report["asks"][0]["expected"].get<std::string>().find(" B") != std::string::npos);
@@ -59,7 +69,7 @@ TEST_CASE("a lecturer's own folder: run grades, export writes, faults name file 
   CHECK(run_here({"lesson", "export", "own", "--lessons", dir, "--out", folder / "own.html"}).code == 0);
   CHECK(contains(read_file(folder / "own.html"), "One &lt;step&gt;"));
   write_file(folder / "wide.json", std::string("\xFF\xFE{\0}\0", 6));
-  result = run_here({"lesson", "run", "own", "--answers", folder / "wide.json", "--lessons", dir});
+  RunResult result = run_here({"lesson", "run", "own", "--answers", folder / "wide.json", "--lessons", dir});
   CHECK(result.code == 3);
   CHECK(contains(result.err, "UTF-16"));
   CHECK(run_here({"lesson", "export", "own", "--lessons", dir, "--out", folder / "no/own.html"}).code == 7);
@@ -154,6 +164,61 @@ TEST_CASE("lesson --gpu and --recording change the text and the answers") {
              kFront + "```run r\nseqlen = 128\ngpu = \"nvidia-t4\"\n```\n\n## One\n\n{{ r.machine.title }}\n\n" +
                  kBody.substr(kBody.find("```ask\nkind = \"order\"")));
   CHECK(contains(run_here({"lesson", "export", "own", "--lessons", dir, "--gpu", "nvidia-h200"}).out, "NVIDIA T4"));
+}
+
+TEST_CASE("lesson export goes on where a run does not fit the GPU, and says so") {
+  if (!can_read_toml()) return;
+  const Folder folder;
+  const std::string show = "```show\nruns = [\"r\"]\n", end = "```\n\n";
+  write_file(folder / "own.md",
+             kFront + "```run r\nalgorithm = \"flash_v3\"\nseqlen = 512\nheads = 1\ncausal = true\n```\n\n## One\n\n" +
+                 show + "operation = \"scores\"\n" + end + show + "operation = \"load S\"\n" + end +
+                 "The last paragraph.\n");
+  const auto page_of = [&](const std::string& gpu) {
+    const RunResult result = run_here({"lesson", "export", "own", "--lessons", folder / "", "--gpu", gpu});
+    CHECK(result.code == 0);
+    CHECK(contains(result.out, "The last paragraph."));
+    return result;
+  };
+  const RunResult h200 = page_of("nvidia-h200");
+  CHECK(contains(h200.out, "<svg"));
+  CHECK(contains(h200.err, "own.md:21: no operation 'load S'"));
+  CHECK(contains(h200.out, "<p><em>own.md:21: no operation"));
+  const RunResult t4 = page_of("nvidia-t4");
+  CHECK_FALSE(contains(t4.out, "<svg"));
+  CHECK(contains(t4.err, "own.md:16: runs: 'r' could not be predicted; its own line says why"));
+  CHECK(contains(t4.err, "own.md:7: run r: "));
+}
+
+TEST_CASE("lesson export: predicted beside recorded, and only what there is room for on a line") {
+  if (!can_read_toml()) return;
+  const Folder folder;
+  write_file(folder / "own.md",
+             kFront +
+                 "```run std\nalgorithm = \"three_pass\"\npass = \"backward\"\nseqlen = 512\nheads = 1\n```\n"
+                 "```run flash\nlike = \"std\"\nalgorithm = \"flash_v2\"\n```\n\n## One\n\n"
+                 "3. third\n\n```show\nruns = [\"std\", \"flash\"]\npanel = \"bytes\"\nmoment = \"done\"\n```\n\n"
+                 "4. fourth\n");
+  const RunResult page = run_here({"lesson", "export", "own", "--lessons", folder / ""});
+  CHECK(page.code == 0);
+  CHECK(contains(page.out, "<li value=\"3\">third"));
+  CHECK(contains(page.out, "<li value=\"4\">fourth"));
+  CHECK(contains(page.out, "the stage is a still"));
+  for (const char* cell : {"<td>SM read</td>", "<td>HBM write</td>", "<td>compulsory</td>", "<td>time</td>"})
+    CHECK(contains(page.out, cell));
+  CHECK(contains(page.out, "<td>unavailable (not in the recording of NVIDIA H200)</td>"));
+  CHECK_FALSE(std::regex_search(page.out, std::regex("<td>[-+0-9.,]+ ")));  // a line does not end before a unit
+  // No two labels of the stage stand on one spot, and none begins beyond the picture.
+  const std::regex label("<text x=\"([0-9.]+)\" y=\"([0-9.]+)\"");
+  const std::string svg = page.out.substr(page.out.find("aria-label=\"the stage\""));
+  std::set<std::pair<std::string, std::string>> places;
+  int labels = 0;
+  const std::string stage = svg.substr(0, svg.find("</svg>"));
+  for (std::sregex_iterator at(stage.begin(), stage.end(), label), last; at != last; ++at, ++labels) {
+    CHECK(places.emplace((*at)[1], (*at)[2]).second);
+    CHECK(std::stod((*at)[1]) < 640);
+  }
+  CHECK(labels > 20);
 }
 
 TEST_CASE("lesson: what is wrong is said, with the exit code of its kind") {

@@ -128,6 +128,25 @@ TEST_CASE("items of an order that read the same are a fault, not an endless shuf
   CHECK(contains(choice.faults[0], "read the same"));
 }
 
+TEST_CASE("what must not stand before what in an order is checked, item by item") {
+  const auto asked = [](const std::string& mistakes) {
+    return std::string(
+               "## S\n```ask\nkind = \"order\"\nid = \"o\"\nquestion = \"?\"\nitems = [\"a\", \"b\", "
+               "\"c\"]\nmistakes = ") +
+           mistakes + "\nreason = \"so\"\n```\n";
+  };
+  for (const char* broken : {"[[\"b\", \"a\"]]", "[[\"b\", \"z\", \"why\"]]", "[\"b\"]", "[[\"b\", 1, \"why\"]]"}) {
+    CAPTURE(std::string(broken));
+    CHECK(names_file_and_line(message_of([&] { testing::lesson_of(asked(broken)); }), "t.md"));
+  }
+  const auto faults = [&](const char* mistakes) {
+    return check_lesson(testing::opened(asked(mistakes)), LessonLibrary::shipped()).faults;
+  };
+  CHECK(faults("[[\"b\", \"a\", \"why\"]]").empty());
+  REQUIRE(faults("[[\"a\", \"b\", \"why\"]]").size() == 1);  // it does stand before it
+  CHECK(testing::contains(faults("[[\"a\", \"b\", \"why\"]]")[0], "no mistake"));
+}
+
 TEST_CASE("a show of a panel says what it cannot show, with its line") {
   const auto shown = [](const std::string& keys) {
     const std::string text =
@@ -136,12 +155,17 @@ TEST_CASE("a show of a panel says what it cannot show, with its line") {
   };
   for (const char* keys :
        {"runs = [\"a\"]\npanel = \"softmax\"\nj = 3", "runs = [\"a\", \"b\"]\npanel = \"roofline\"",
-        "runs = [\"a\", \"b\", \"a\", \"b\"]\npanel = \"occupancy\"", "runs = [\"a\"]\npanel = \"memory\""}) {
+        "runs = [\"a\", \"b\", \"a\", \"b\"]\npanel = \"occupancy\"", "runs = [\"a\"]\npanel = \"memory\"",
+        "runs = [\"a\"]\npanel = \"sweep\"\nover = \"br\"\nquantity = \"time\"",
+        "runs = [\"a\"]\nview = \"GPU\"\nzoom = 8\ntimeline = \"tall\""}) {
     CAPTURE(std::string(keys));
     CHECK(shown(keys) == "");
   }
   for (const char* keys :
-       {"runs = [\"a\"]\npanel = \"sweep\"", "runs = [\"a\", \"b\"]\npanel = \"softmax\"",
+       {"runs = [\"a\"]\npanel = \"sweep\"", "runs = [\"a\"]\npanel = \"sweep\"\nover = \"br\"",
+        "runs = [\"a\"]\npanel = \"curve\"", "runs = [\"a\"]\nover = \"br\"", "runs = [\"a\"]\nview = \"all\"",
+        "runs = [\"a\"]\nzoom = 0", "runs = [\"a\"]\ntimeline = \"long\"",
+        "runs = [\"a\"]\npanel = \"memory\"\nview = \"GPU\"", "runs = [\"a\", \"b\"]\npanel = \"softmax\"",
         "runs = [\"a\", \"b\", \"a\"]\npanel = \"memory\"", "runs = []\npanel = \"occupancy\"",
         "runs = [\"a\"]\npanel = \"memory\"\ncta = 1", "runs = [\"a\"]\npanel = \"softmax\"\npoint = \"S\""}) {
     CAPTURE(std::string(keys));

@@ -56,20 +56,14 @@ TEST_CASE("no line of a shipped lesson can end between a number and its unit" * 
   const LessonLibrary library = LessonLibrary::shipped();
   for (const Lesson& lesson : read_lessons(library).lessons) {
     const OpenLesson open = open_lesson(lesson, library, counts);
-    LearnState state;
-    state.lecturer = true;
-    for (state.step = 0; state.step < static_cast<int>(lesson.steps.size()); ++state.step)
-      for (const PageBlock& block : lesson_page(open, state, library).blocks) {
-        std::vector<PageText> texts = {block.text, block.ask.question, block.ask.reason};
-        for (const auto& row : block.table) texts.insert(texts.end(), row.begin(), row.end());
-        for (const PageText& text : texts) {
-          std::string line;
-          for (const PageSpan& span : text) line += span.style == PageSpan::Style::code ? "code" : span.text;
-          CAPTURE(lesson.file);
-          CAPTURE(line);
-          CHECK_FALSE(std::regex_search(line, breakable));
-        }
-      }
+    for_each_text(lesson, [&](const LessonText& text) {
+      std::string line;
+      for (const PageSpan& span : page_text(open, text))
+        line += span.style == PageSpan::Style::code ? "code" : span.text;
+      CAPTURE(lesson.file);
+      CAPTURE(line);
+      CHECK_FALSE(std::regex_search(line, breakable));
+    });
   }
 }
 

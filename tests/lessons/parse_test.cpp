@@ -15,6 +15,13 @@ using testing::lesson_of;
 using testing::message_of;
 using Kind = LessonBlock::Kind;
 
+/// The text alone, with `value` for each value.
+std::string plain_text(const LessonText& text, const std::string& value = "") {
+  std::string plain;
+  for (const LessonSpan& span : text) plain += span.kind == LessonSpan::Kind::value ? value : span.text;
+  return plain;
+}
+
 TEST_CASE("blocks and spans of a lesson") {
   const Lesson lesson = lesson_of(
       "## First step\n\nA [[tile]] of [[keys|K]] is `K[j]`,\n**not** *S*; see [more](https://example.org) and {{ r.x "
@@ -51,6 +58,42 @@ TEST_CASE("runs inherit, shows and asks name their step") {
   CHECK(lesson.shows[0].step == 1);
   CHECK(lesson.shows[0].moment == 1);
   CHECK(lesson.asks[0].id == "2.1");
+}
+
+TEST_CASE("an item ends where the next begins, a rule is the second line of a table, a backslash keeps a bar") {
+  const Lesson lesson = lesson_of(
+      "## S\n* a\n* b\n  c\n- d\n\n| x | y |\n|---|---|\n| - | - |\n| p \\| q | [[shown\\|K|K]] |\n\n| x |\n| y |\n");
+  const auto& blocks = lesson.steps[0].blocks;
+  REQUIRE(blocks.size() == 5);
+  const char* items[] = {"a", "b c", "d"};
+  for (std::size_t n = 0; n < 3; ++n) {
+    CHECK(blocks[n].kind == Kind::bullet);
+    CHECK(plain_text(blocks[n].text) == items[n]);
+  }
+  REQUIRE(blocks[3].table.size() == 3);
+  CHECK(plain_text(blocks[3].table[1][0]) == "-");
+  REQUIRE(blocks[3].table[2].size() == 2);
+  CHECK(plain_text(blocks[3].table[2][0]) == "p | q");
+  CHECK(blocks[4].table.size() == 2);
+}
+
+TEST_CASE("a show refuses what its panel does not know, or what says where in no operation, with the key's line") {
+  const auto said = [](const std::string& keys) {
+    return message_of([&] { lesson_of("## S\n```show\nruns = [\"r\"]\n" + keys + "\n```\n"); });
+  };
+  for (const char* panel : {"memory", "roofline", "occupancy"}) {
+    CAPTURE(std::string(panel));
+    CHECK(contains(said("panel = \"" + std::string(panel) + "\"\nj = 1"), "t.md:11: j: "));
+  }
+  CHECK(said("panel = \"softmax\"\nj = 1") == "");
+  for (const char* key : {"kernel = \"flash_v2\"", "i = 1", "j = 1", "moment = \"end\""}) {
+    CAPTURE(std::string(key));
+    CHECK(contains(said("\n" + std::string(key)), "t.md:11: "));
+    CHECK(said("operation = \"load K\"\n" + std::string(key)) == "");
+  }
+  CHECK(said("moment = \"done\"\ncta = 3\npoint = \"S\"") == "");
+  CHECK(contains(said("operation = \"load K\"\nmoment = \"noon\""), "t.md:11: moment: 'noon'"));
+  CHECK(contains(said("panel = \"clock\""), "t.md:10: panel: 'clock'"));
 }
 
 TEST_CASE("faults name file and line") {
@@ -116,7 +159,7 @@ TEST_CASE("L03: a missing picture leaves a placeholder, paths outside the folder
       << "## S\n\n![one](missing.png)\n\n![two](../../x)\n\n![three](/etc/passwd)\n\n![four](link.png)\n\nmore\n";
   const LessonLibrary library = LessonLibrary::of_folder(folder.folder().string());
   const OpenLesson open = open_lesson(library.lesson("a"), library, testing::fixed_engine());
-  const LessonPage page = lesson_page(open, go_to_lesson({}, &open.lesson), library);
+  const LessonPage page = lesson_page(open, go_to_lesson({}, &open.lesson));
   REQUIRE(page.blocks.size() == 5);
   const char* names[] = {"missing.png", "../../x", "/etc/passwd", "link.png"};
   for (std::size_t n = 0; n < 4; ++n) {
@@ -124,8 +167,27 @@ TEST_CASE("L03: a missing picture leaves a placeholder, paths outside the folder
     CHECK(contains(page.blocks[n].text[0].text, names[n]));
   }
   CHECK(page.blocks[4].text[0].text == "more");
+  CHECK(open.pictures.empty());
   CHECK_THROWS_AS(library.bytes("../secret.png"), Error);
   CHECK_THROWS_AS(library.bytes("link.png"), Error);
+}
+
+TEST_CASE("whether a picture is there is found out when the lesson opens, and without reading it") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("here.png")) << "any bytes";
+  std::ofstream(folder.path("large.png")) << "any bytes";
+  std::filesystem::resize_file(folder.path("large.png"), std::uintmax_t{65} << 20);
+  std::ofstream(folder.path("a.md")) << testing::kFront << "## S\n\n![one](here.png)\n\n![two](large.png)\n";
+  const LessonLibrary library = LessonLibrary::of_folder(folder.folder().string());
+  CHECK(library.has("here.png"));
+  CHECK_FALSE(library.has("large.png"));  // and bytes() refuses it
+  CHECK_THROWS_AS(library.bytes("large.png"), Error);
+  CHECK_FALSE(library.has("none.png"));
+  const OpenLesson open = open_lesson(library.lesson("a"), library, testing::fixed_engine());
+  std::filesystem::remove(folder.path("here.png"));
+  const LessonPage page = lesson_page(open, go_to_lesson({}, &open.lesson));
+  CHECK(page.blocks[0].picture == "here.png");
+  CHECK(page.blocks[1].picture.empty());
 }
 
 TEST_CASE("what cannot be computed is a fault with its line, and the rest is there") {
@@ -137,6 +199,18 @@ TEST_CASE("what cannot be computed is a fault with its line, and the rest is the
   CHECK(contains(open.faults[0], "t.md:10: in 'r.nothing'"));
   CHECK(contains(open.faults[1], "unavailable"));
   CHECK(contains(open.faults[2], "t.md:12: "));
+}
+
+TEST_CASE("a run that failed is not called unknown") {
+  const LessonEngine fails = [](const LessonRun&, const LessonLibrary&, const StillWanted&) -> RunFacts {
+    throw Error(ErrorKind::input, "no such GPU");
+  };
+  const OpenLesson open = open_lesson(lesson_of("```run std\n```\n## S\n{{ std.bytes }} and {{ flash.bytes }}\n"),
+                                      LessonLibrary::shipped(), fails);
+  REQUIRE(open.faults.size() == 3);
+  CHECK(open.faults[0] == "t.md:7: run std: no such GPU");
+  CHECK(contains(open.faults[1], "'std' could not be predicted; its own line says why"));
+  CHECK(contains(open.faults[2], "'flash' is not one of the runs std"));
 }
 
 TEST_CASE("no text makes the parser do anything but return or throw an Error") {

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <utility>
 
 #include "sim/schedule/algorithms.h"
+#include "viz/app/learn_view.h"
+#include "viz/core/lesson_follow.h"
+#include "viz/core/lesson_show.h"
 #include "viz/core/roofline.h"
 #include "viz/core/stage_caption.h"
 #include "viz/core/text.h"
@@ -186,6 +190,7 @@ class Workspace {
     if (show.panel == Panel::softmax) return inspector(Inspector::softmax, area);
     if (show.panel == Panel::roofline) return inspector(Inspector::roofline, area);
     if (show.panel == Panel::memory) return inspector(Inspector::memory, area);
+    if (show.panel == Panel::sweep) return inspector(Inspector::sweep, area);
     try {
       const std::vector<OccupancyRow> rows = occupancy_of(*m_book->open, show);
       if (const Machine* gpu = machine(m_book->open->runs.at(show.runs[0]).settings->gpu))
@@ -199,9 +204,13 @@ class Workspace {
   void learn(Rect body) {
     if (!m_book) return;
     AppState& state = m_frame.state;
-    if (const Lesson* lesson = m_book->find(state.learn.lesson)) state.learn = made_whole(state.learn, *lesson);
+    if (const Lesson* lesson = m_book->find(state.learn.lesson)) {  // whose step may come from a link
+      const int step = state.learn.step;
+      state.learn = go_to_step(std::move(state.learn), *lesson, step);
+    }
     const FollowedShow followed =
-        follow_lesson(state.learn, *m_book, state.settings, state.playback, state.softmax, m_results);
+        follow_lesson(state.learn, m_book->open.get(), state.settings, state.playback, state.softmax, m_results);
+    look_as_shown(state, *m_book, followed, m_results);
     const auto whole = [](float length) { return std::floor(length); };
     const float gap = std::max(1.0f, whole(m_ui.px(6)));
     if (!followed.show) {  // text alone has a comfortable width, in the middle
@@ -219,6 +228,8 @@ class Workspace {
     }
     const float x = body.x + text_w + gap, w = body.right() - x;
     if (!followed.show->has_stage()) return show_inspector(*followed.show, {x, body.y, w, body.h});
+    if (state.tall_timeline)  // in place of the stage, as in Explore
+      return press(timeline_panel(m_ui, {x, body.y, w, body.h}, state, m_results, {}));
     const std::size_t sides = followed.show->runs.size();
     const float bottom_h = whole(std::min(m_ui.px(sides == 1 ? 92 : 112), body.h * 0.25f));
     const float caption_h = whole(m_ui.px(20));

@@ -11,6 +11,7 @@
 #include "viz/cli/options.h"
 #include "viz/cli/table.h"
 #include "viz/core/lesson_check.h"
+#include "viz/core/lesson_report.h"
 #include "viz/io/files.h"
 #include "viz/io/json_numbers.h"
 #include "viz/io/lesson_library.h"

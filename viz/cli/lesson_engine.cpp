@@ -1,6 +1,8 @@
 #include "viz/cli/lesson_engine.h"
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "sim/compute/compute.h"
 #include "sim/count/count.h"
@@ -26,44 +28,67 @@ Json values_of(const Machine& machine) {
 }
 
 template <class T>
-Json measured(const kernels::Measured<T>& value) {
+Json json_of(const kernels::Measured<T>& value) {
   return value.value ? Json(*value.value) : Json("unavailable (" + value.reason + ")");
 }
 
-/// What the recording of this machine says about the run, or the reason why each value is absent. `own`: a recording to
-/// look in instead of those shipped, or nullptr.
-Json recorded(const Machine& machine, const Schedule& schedule, Start start, const Recording* own) {
-  std::string reason = own ? "the recording is of " + own->machine + ", not of " + machine.name
-                           : "no recording of " + machine.name + " is shipped";
-  std::vector<Recording> recordings;
-  if (own)
-    recordings.push_back(*own);
-  else
-    for (const std::string& name : recording_names()) recordings.push_back(shipped_recording(name));
-  for (const Recording& recording : recordings) {
-    if (recording.machine != machine.name) continue;
-    if (const RecordingRow* row = find_row(recording, schedule.problem(), schedule.algorithm(), schedule.tile(), start))
-      return {{"gpu", recording.gpu},
-              {"date", recording.date},
-              {"time_us", measured(row->measured.time_us)},
-              {"time_spread_us", row->measured.time_spread_us},
-              {"launches", row->measured.launches},
-              {"sm_clock_mhz", measured(row->measured.sm_clock_mhz)},
-              {"max_abs_error", row->measured.o.max_abs},
-              {"sm_read_bytes", measured(row->measured.sm_read_bytes)},
-              {"sm_write_bytes", measured(row->measured.sm_write_bytes)},
-              {"hbm_read_bytes", measured(row->measured.hbm_read_bytes)},
-              {"hbm_write_bytes", measured(row->measured.hbm_write_bytes)},
-              {"hbm_write_floor_bytes", measured(row->measured.hbm_write_floor_bytes)}};
-    reason = "the recording of " + machine.name + " has no row for this run";
+/// What recordings say of the runs: those shipped, or one of the user's in their place.
+class Recorded {
+ public:
+  explicit Recorded(const std::string& file) : m_is_own(!file.empty()) {
+    if (m_is_own) m_recordings = std::make_shared<const std::vector<Recording>>(1, load_recording(file));
   }
-  Json none;
-  for (const char* key :
-       {"gpu", "date", "time_us", "time_spread_us", "launches", "sm_clock_mhz", "max_abs_error", "sm_read_bytes",
-        "sm_write_bytes", "hbm_read_bytes", "hbm_write_bytes", "hbm_write_floor_bytes"})
-    none[key] = "unavailable (" + reason + ")";
-  return none;
-}
+
+  /// Those shipped are read at the first call: it takes a while, and a lesson may ask for none.
+  std::shared_ptr<const std::vector<Recording>> recordings() {
+    if (!m_recordings) {
+      std::vector<Recording> shipped;
+      for (const std::string& name : recording_names()) shipped.push_back(shipped_recording(name));
+      m_recordings = std::make_shared<const std::vector<Recording>>(std::move(shipped));
+    }
+    return m_recordings;
+  }
+
+  /// The values of this run on this machine, each with the reason where it is absent.
+  Json values(const Machine& machine, const Schedule& schedule, Start start) {
+    const Recording* recording = nullptr;
+    const RecordingRow* row = nullptr;
+    for (const Recording& other : *recordings()) {
+      if (row || other.machine != machine.name) continue;
+      recording = &other;
+      row = find_row(other, schedule.problem(), schedule.algorithm(), schedule.tile(), start);
+    }
+    const std::string reason = recording ? "the recording of " + machine.name + " has no row for this run"
+                               : m_is_own
+                                   ? "the recording is of " + m_recordings->front().machine + ", not of " + machine.name
+                                   : "no recording of " + machine.name + " is shipped";
+    Json values;
+    const auto add = [&](const char* key, auto value_of) {
+      if (row)
+        values[key] = value_of(row->measured);
+      else
+        values[key] = "unavailable (" + reason + ")";
+    };
+    using M = kernels::Measurement;
+    add("gpu", [&](const M&) { return recording->gpu; });
+    add("date", [&](const M&) { return recording->date; });
+    add("time_us", [](const M& m) { return json_of(m.time_us); });
+    add("time_spread_us", [](const M& m) { return m.time_spread_us; });
+    add("launches", [](const M& m) { return m.launches; });
+    add("sm_clock_mhz", [](const M& m) { return json_of(m.sm_clock_mhz); });
+    add("max_abs_error", [](const M& m) { return m.o.max_abs; });
+    add("sm_read_bytes", [](const M& m) { return json_of(m.sm_read_bytes); });
+    add("sm_write_bytes", [](const M& m) { return json_of(m.sm_write_bytes); });
+    add("hbm_read_bytes", [](const M& m) { return json_of(m.hbm_read_bytes); });
+    add("hbm_write_bytes", [](const M& m) { return json_of(m.hbm_write_bytes); });
+    add("hbm_write_floor_bytes", [](const M& m) { return json_of(m.hbm_write_floor_bytes); });
+    return values;
+  }
+
+ private:
+  bool m_is_own;
+  std::shared_ptr<const std::vector<Recording>> m_recordings;  // nullptr until they are read
+};
 
 void add_kernel_facts(Json& document, const Prediction& prediction) {
   for (std::size_t k = 0; k < prediction.kernels.size(); ++k) {
@@ -101,7 +126,7 @@ void refuse_files(const std::string& name, const std::string& text) {
         "block-mask: a lesson takes a preset (local, strided, butterfly or random as NAME:DENSITY:SEED), not a file");
 }
 
-RunFacts predict(const LessonRun& run, const std::string& gpu, const Recording* recording,
+RunFacts predict(const LessonRun& run, const std::string& gpu, Recorded& recorded,
                  const viz::StillWanted& still_wanted) {
   ProblemOptions options;
   if (!gpu.empty()) options.gpu = gpu;
@@ -133,7 +158,12 @@ RunFacts predict(const LessonRun& run, const std::string& gpu, const Recording* 
     document["tile"].erase("ctas_per_sm");
   }
   document["machine"] = values_of(machine);
-  document["recorded"] = recorded(machine, *schedule, options.start, recording);
+  document["recorded"] = recorded.values(machine, *schedule, options.start);
+  facts.recordings = recorded.recordings();
+  if (run.timed)
+    facts.whole =
+        viz::WholeRun{kernels::Measured<KernelCount>::of(prediction.count), schedule->closed_form(),
+                      compulsory_bytes(schedule->problem()), kernels::Measured<Prediction>::of(std::move(prediction))};
   facts.document = std::make_shared<const Json>(std::move(document));
   return facts;
 }
@@ -210,18 +240,16 @@ RunFacts attend(const LessonRun& run, const LessonLibrary& library) {
 viz::LessonEngine make_lesson_engine(const LessonGround& ground) {
   std::string gpu = ground.gpu;
   if (!gpu.empty()) load_machine(gpu);  // what is wrong with it is the user's, not each lesson's
-  std::shared_ptr<const Recording> recording;
-  if (!ground.recording.empty()) recording = std::make_shared<const Recording>(load_recording(ground.recording));
+  const auto recorded = std::make_shared<Recorded>(ground.recording);
   // Lessons repeat each other's runs, and a lesson is opened again and again.
   auto known = std::make_shared<std::map<std::string, RunFacts>>();
-  return [known, gpu, recording](const LessonRun& run, const LessonLibrary& library,
-                                 const viz::StillWanted& still_wanted) {
+  return [known, gpu, recorded](const LessonRun& run, const LessonLibrary& library, const viz::StillWanted& wanted) {
     if (!run.tensors.empty()) return attend(run, library);
     std::string key = run.timed ? "timed" : "counted";
     for (const auto& [name, text] : run.options) key += " --" + name + " " + text;
     const auto found = known->find(key);
     if (found != known->end()) return found->second;
-    return (*known)[key] = predict(run, gpu, recording.get(), still_wanted);
+    return (*known)[key] = predict(run, gpu, *recorded, wanted);
   };
 }
 

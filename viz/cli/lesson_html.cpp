@@ -1,18 +1,16 @@
 #include "viz/cli/lesson_html.h"
 
 #include <algorithm>
-#include <set>
+#include <cstdint>
 
 #include "sim/error.h"
 #include "viz/cli/format.h"
 #include "viz/cli/html_text.h"
+#include "viz/cli/lesson_html_color.h"
 #include "viz/cli/lesson_html_inspector.h"
+#include "viz/cli/lesson_html_stage.h"
 #include "viz/core/lesson_page.h"
-#include "viz/core/lesson_show.h"
-#include "viz/core/scene.h"
-#include "viz/core/session.h"
 #include "viz/core/text.h"
-#include "viz/io/machine_io.h"
 #include "viz/io/version.h"
 #include "viz/render/palette.h"
 
@@ -20,17 +18,10 @@ namespace flashscope {
 namespace {
 
 using namespace viz;
-using Cell = viz::TileState;  // sim's TileState is the online softmax of a tile
-
-std::string escaped(const std::string& text) { return html_escaped(text); }
 
 std::string hex(Color color) {
   return formatted("#{:02x}{:02x}{:02x}", color & 0xFF, color >> 8 & 0xFF, color >> 16 & 0xFF);
 }
-
-/// The CSS variable of a colour: the same page serves light and dark.
-std::string variable(Tensor tensor) { return std::string("--tensor-") + name_of(tensor); }
-std::string variable(Reason reason) { return std::string("--reason-") + name_of(reason); }
 
 std::string colors(const Palette& c) {
   std::string css;
@@ -44,8 +35,10 @@ std::string colors(const Palette& c) {
   set("--good", c.good);
   set("--left", c.left);
   set("--right", c.right);
-  for (int t = 0; t < kNumTensors; ++t) set(variable(static_cast<Tensor>(t)), c.tensors[static_cast<std::size_t>(t)]);
-  for (int r = 0; r < kNumReasons; ++r) set(variable(static_cast<Reason>(r)), c.reasons[static_cast<std::size_t>(r)]);
+  for (int t = 0; t < kNumTensors; ++t)
+    set(css_variable(static_cast<Tensor>(t)), c.tensors[static_cast<std::size_t>(t)]);
+  for (int r = 0; r < kNumReasons; ++r)
+    set(css_variable(static_cast<Reason>(r)), c.reasons[static_cast<std::size_t>(r)]);
   return css;
 }
 
@@ -69,29 +62,29 @@ std::string style() {
 std::string html(const PageText& text) {
   std::string out;
   for (const PageSpan& span : text) {
-    const std::string shown = escaped(span.text);
+    const std::string shown = html_escaped(span.text);
     switch (span.style) {
       case PageSpan::Style::text: out += shown; break;
       case PageSpan::Style::strong: out += "<strong>" + shown + "</strong>"; break;
       case PageSpan::Style::emphasis: out += "<em>" + shown + "</em>"; break;
       case PageSpan::Style::code: out += "<code>" + shown + "</code>"; break;
       case PageSpan::Style::value:
-        out += "<span class=\"value\" title=\"" + escaped(span.tip) + "\">" + shown + "</span>";
+        out += "<span class=\"value\" title=\"" + html_escaped(span.tip) + "\">" + shown + "</span>";
         break;
       case PageSpan::Style::link: {
         // Another lesson of the folder is exported beside this page.
         std::string target = span.target;
         if (target.size() > 3 && target.substr(target.size() - 3) == ".md")
           target.replace(target.size() - 3, 3, ".html");
-        out += "<a href=\"" + escaped(target) + "\">" + shown + "</a>";
+        out += "<a href=\"" + html_escaped(target) + "\">" + shown + "</a>";
         break;
       }
       case PageSpan::Style::term: {
         std::string mark;
-        if (span.term && span.term->thing == Term::Thing::tensor) mark = variable(span.term->tensor);
-        if (span.term && span.term->thing == Term::Thing::reason) mark = variable(span.term->reason);
+        if (span.term && span.term->thing == Term::Thing::tensor) mark = css_variable(span.term->tensor);
+        if (span.term && span.term->thing == Term::Thing::reason) mark = css_variable(span.term->reason);
         out += "<span class=\"term\"" + (mark.empty() ? "" : " style=\"--mark:var(" + mark + ")\"") + " title=\"" +
-               escaped(span.tip) + "\">" + shown + "</span>";
+               html_escaped(span.tip) + "\">" + shown + "</span>";
         break;
       }
     }
@@ -115,151 +108,20 @@ std::string picture(const std::string& file, const std::string& text, const Less
   const std::size_t dot = file.rfind('.');
   const std::string ending = dot == std::string::npos ? "" : file.substr(dot + 1);
   const std::string type = ending == "svg" ? "svg+xml" : ending == "jpg" ? "jpeg" : ending;
-  return "<figure><img alt=\"" + escaped(text) + "\" src=\"data:image/" + escaped(type) + ";base64," +
+  return "<figure><img alt=\"" + html_escaped(text) + "\" src=\"data:image/" + html_escaped(type) + ";base64," +
          base64(library.bytes(file)) + "\"></figure>\n";
 }
 
-/// Tiles of one head in HBM: used ones in the tensor's colour, those under way framed, the others grey.
-std::string map_svg(const TileMap& map, double x, double y, double width, double height) {
-  std::string svg;
-  const double w = width / map.across, h = height / map.down;
-  for (int row = 0; row < map.down; ++row)
-    for (int col = 0; col < map.across;) {
-      const TileCell& cell = map.at(row, col);
-      int end = col + 1;
-      while (end < map.across && map.at(row, end).state == cell.state) ++end;
-      const bool used = cell.state != Cell::untouched && cell.state != Cell::skipped;
-      const bool now = cell.state == Cell::reading || cell.state == Cell::writing;
-      svg += formatted(
-          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"var({})\" opacity=\"{}\"/>",
-          x + col * w, y + row * h, (end - col) * w, h, used ? variable(map.tensor) : "--grip",
-          cell.state == Cell::skipped ? "0.3"
-          : now || !used              ? "1"
-                                      : "0.6");
-      col = end;
-    }
-  svg += formatted(
-      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" stroke=\"var(--line)\"/>", x, y,
-      width, height);
-  return svg;
-}
-
-std::string text_svg(double x, double y, const std::string& text, const char* attributes = "") {
-  return formatted("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>", x, y, attributes, escaped(text));
-}
-
-/// The CTA that the lesson names, or else the first at work.
-const CtaView* cta_of(const Scene& scene, int wanted) {
-  const CtaView* first = nullptr;
-  for (const SmView& sm : scene.sms)
-    for (const CtaView& cta : sm.ctas) {
-      if (cta.cta == wanted) return &cta;
-      if (!first) first = &cta;
-    }
-  return first;
-}
-
-/// What the CTAs of SM 0 spend their time on, a row a slot, from `left` to `left + width`: one colour a reason.
-std::string slots_svg(const StageTrace& trace, double left, double top, double width, double height,
-                      Picoseconds duration, std::set<Reason>& seen) {
-  std::vector<const SlotTrack*> slots;
-  for (const SlotTrack& track : trace.tracks())
-    if (track.sm == 0) slots.push_back(&track);
-  const double h = height / static_cast<double>(std::max<std::size_t>(1, slots.size()));
-  const double scale = width / static_cast<double>(std::max<Picoseconds>(1, duration));
-  std::string svg;
-  for (std::size_t row = 0; row < slots.size(); ++row)
-    for (std::size_t n = slots[row]->first; n < slots[row]->last;) {
-      const OpSpan& span = trace.spans()[n];
-      Picoseconds end = span.end;
-      while (++n < slots[row]->last && trace.spans()[n].reason == span.reason) end = trace.spans()[n].end;
-      const double w = static_cast<double>(end - span.begin) * scale;
-      if (w < 0.15) continue;  // narrower than any screen shows
-      seen.insert(span.reason);
-      svg += formatted("<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"var({})\"/>",
-                       left + static_cast<double>(span.begin) * scale, top + static_cast<double>(row) * h, w, h - 1,
-                       variable(span.reason));
-    }
-  return svg;
-}
-
-/// The timeline below the stages, on one clock.
-std::string timeline_svg(const std::vector<std::shared_ptr<const StageTrace>>& traces, Picoseconds t, double width) {
-  Picoseconds duration = 1;
-  for (const auto& trace : traces) duration = std::max(duration, trace->duration());
-  const double label = 108, strip = width - label - 12;
-  std::set<Reason> seen;
-  std::string svg = text_svg(0, 252, "SM 0 over time", "class=\"dim\"");
-  double y = 260;
-  for (const auto& trace : traces) {
-    svg += text_svg(0, y + 18, trace->schedule().algorithm());
-    svg += slots_svg(*trace, label, y, strip, 26, duration, seen);
-    y += 32;
-  }
-  const double now = label + strip * static_cast<double>(t) / static_cast<double>(duration);
-  svg += formatted("<path d=\"M{:.1f} 256V{:.1f}\" stroke=\"var(--text)\" stroke-width=\"2\"/>", now, y);
-  double x = label;
-  for (Reason reason : seen) {
-    svg += formatted("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" fill=\"var({})\"/>", x, y + 6,
-                     variable(reason));
-    svg += text_svg(x + 14, y + 15, name_of(reason), "class=\"dim\"");
-    x += 28 + 7.0 * static_cast<double>(std::string(name_of(reason)).size());
-  }
-  return svg;
-}
-
-/// One algorithm at one instant, 340 units wide.
-std::string stage_svg(const StageTrace& trace, const Scene& scene, int cta_wanted, double left) {
-  std::string svg = formatted("<text x=\"{}\" y=\"16\" font-weight=\"600\">{}, {} of {}</text>", left,
-                              escaped(trace.schedule().algorithm()), time_text(static_cast<double>(scene.t) / 1e6),
-                              time_text(trace.prediction().time_us()));
-  svg += formatted("<text class=\"dim\" x=\"{}\" y=\"36\">in HBM, one head</text>", left);
-  double x = left;
-  const auto place = [&](const TileMap& map, const std::string& name) {
-    if (map.across == 0 || map.down == 0) return;
-    const double width = map.across > 1 ? 84 : 24;
-    svg += map_svg(map, x, 62, width, 84) + text_svg(x, 57, name);
-    x += std::max(width, 7.0 * static_cast<double>(name.size())) + 12;
-  };
-  for (const TileMap& map : scene.maps) place(map, name_of(map.tensor));
-  if (trace.scores_stay_on_chip()) place(scene.score_visits, "S, on chip");
-  double y = 172;
-  const CtaView* cta = cta_of(scene, cta_wanted);
-  svg +=
-      formatted("<text class=\"dim\" x=\"{}\" y=\"{}\">{}</text>", left, y,
-                cta ? escaped(formatted("on chip, CTA {}: {}", cta->cta, cta->doing)) : "on chip: no CTA at work");
-  x = left;
-  for (const HeldTile& tile : cta ? cta->tiles : std::vector<HeldTile>()) {
-    const double width = 16 + 8.0 * static_cast<double>(tile.name.size());
-    svg += formatted("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"22\" rx=\"3\" fill=\"var({})\" opacity=\"{}\"/>",
-                     x, y + 10, width, variable(tile.tensor), tile.spent ? "0.35" : "0.6");
-    svg += formatted("<text x=\"{}\" y=\"{}\">{}</text>", x + 8, y + 26, escaped(tile.name));
-    x += width + 8;
-  }
-  return svg + formatted("<text x=\"{}\" y=\"{}\">moved: {} to the SMs, {} from HBM, {} to HBM</text>", left,
-                         y + 56, size_text(static_cast<double>(scene.moved.sm_read)),
-                         size_text(static_cast<double>(scene.moved.hbm_read)),
-                         size_text(static_cast<double>(scene.moved.hbm_write)));
-}
-
 std::string show_html(const OpenLesson& open, const LessonShow& show, const std::string& point) {
-  if (!show.has_stage()) return inspector_html(open, show);
-  const Settings settings = stage_settings(open, show);
-  const Machine machine = load_machine(settings.gpu);
-  const AttentionProblem problem = stage_problem(settings, kMaxStageOps);
-  std::vector<std::shared_ptr<const StageTrace>> traces;
-  for (std::size_t n = 0; n < show.runs.size(); ++n)
-    traces.push_back(trace_stage(settings.algorithms[n], problem, settings.tile, machine, settings.start));
-  const Picoseconds t = moment_of(open.lesson, show, *traces.back());
-  const double width = traces.size() == 2 ? 720 : 460, height = 286 + 32 * static_cast<double>(traces.size());
-  std::string svg = formatted("<svg width=\"{}\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"the stage\">", width,
-                              width, height);
-  for (std::size_t n = 0; n < traces.size(); ++n)
-    svg += stage_svg(*traces[n], make_scene(*traces[n], t, static_cast<int>(machine.num_sms.value)), show.cta,
-                     370.0 * static_cast<double>(n));
-  svg += timeline_svg(traces, t, width);
-  return "<figure>" + svg + "</svg><figcaption>The stage: " + escaped(describe(problem)) + ", on " +
-         escaped(machine.title) + ". " + point + "</figcaption></figure>\n";
+  std::string out = show.has_stage() ? stage_html(open, show, point) : "";
+  if (show.panel != LessonShow::Panel::stage) out += inspector_html(open, show);
+  return out;
+}
+
+/// In place of what cannot be shown: the reason, which is told too. The page goes on.
+std::string missing_html(const std::string& reason, std::vector<std::string>& notices) {
+  notices.push_back(reason);
+  return "<p><em>" + html_escaped(reason) + "</em></p>\n";
 }
 
 std::string ask_html(const PageAsk& ask, const Question& question, const OpenLesson& open) {
@@ -267,18 +129,18 @@ std::string ask_html(const PageAsk& ask, const Question& question, const OpenLes
                     html(ask.question) + "</p>\n";
   if (ask.kind == LessonAsk::Kind::choice) {
     out += "<ul>";
-    for (const std::string& option : question.options) out += "<li>" + escaped(kept_together(option)) + "</li>";
+    for (const std::string& option : question.options) out += "<li>" + html_escaped(kept_together(option)) + "</li>";
     out += "</ul>\n";
   }
   if (ask.kind == LessonAsk::Kind::order) {
     out += "<p>Put into order: ";
     for (std::size_t n = 0; n < question.items.size(); ++n)
-      out += (n ? " · " : "") + escaped(kept_together(question.items[n]));
+      out += (n ? " · " : "") + html_escaped(kept_together(question.items[n]));
     out += "</p>\n";
   }
   for (const LessonText& hint : open.lesson.asks[ask.index].hints)
-    out += "<details><summary>Hint</summary><p>" + escaped(kept_together(open.plain(hint))) + "</p></details>\n";
-  return out + "<details><summary>Answer</summary><p><strong>" + escaped(kept_together(ask.answer)) +
+    out += "<details><summary>Hint</summary><p>" + html_escaped(kept_together(open.plain(hint))) + "</p></details>\n";
+  return out + "<details><summary>Answer</summary><p><strong>" + html_escaped(kept_together(ask.answer)) +
          "</strong></p><p>" + html(ask.reason) + "</p></details></div>\n";
 }
 
@@ -288,10 +150,14 @@ std::string lesson_html(const OpenLesson& open, const LessonLibrary& library, st
   LearnState everything;
   everything.lecturer = true;  // answers are there, folded away
   const Lesson& lesson = open.lesson;
-  std::string body = "<h1>" + escaped(lesson.title) + "</h1>\n<p>" + escaped(lesson.summary) + "</p>\n";
+  std::string body = "<h1>" + html_escaped(lesson.title) + "</h1>\n<p>" + html_escaped(lesson.summary) + "</p>\n";
+  if (std::any_of(lesson.shows.begin(), lesson.shows.end(), [](const LessonShow& show) { return show.has_stage(); }))
+    body +=
+        "<p><em>On this page the stage is a still of what FlashScope’s window plays: the clock, the mouse and the keys "
+        "of which the text speaks are there.</em></p>\n";
   for (everything.step = 0; everything.step < static_cast<int>(lesson.steps.size()); ++everything.step) {
-    const LessonPage page = lesson_page(open, everything, library);
-    body += "<h2>" + escaped(page.title) + "</h2>\n";
+    const LessonPage page = lesson_page(open, everything);
+    body += "<h2>" + html_escaped(page.title) + "</h2>\n";
     using Kind = LessonBlock::Kind;
     Kind before = Kind::paragraph;
     const auto close_list = [&](Kind next) {
@@ -304,17 +170,27 @@ std::string lesson_html(const OpenLesson& open, const LessonLibrary& library, st
         case Kind::paragraph: body += "<p>" + html(block.text) + "</p>\n"; break;
         case Kind::heading: body += "<h3>" + html(block.text) + "</h3>\n"; break;
         case Kind::quote: body += "<blockquote>" + html(block.text) + "</blockquote>\n"; break;
-        case Kind::code: body += "<pre>" + escaped(block.code) + "</pre>\n"; break;
+        case Kind::code: body += "<pre>" + html_escaped(block.code) + "</pre>\n"; break;
         case Kind::bullet: body += (before == Kind::bullet ? "<li>" : "<ul><li>") + html(block.text) + "</li>\n"; break;
         case Kind::numbered:
-          body += (before == Kind::numbered ? "<li>" : "<ol><li>") + html(block.text) + "</li>\n";
+          body += (before == Kind::numbered ? "" : "<ol>") + formatted("<li value=\"{}\">", block.number) +
+                  html(block.text) + "</li>\n";
           break;
         case Kind::image:
-          if (block.picture.empty()) notices.push_back(html(block.text));
-          body += block.picture.empty() ? "<p><em>" + html(block.text) + "</em></p>\n"
+          body += block.picture.empty() ? missing_html(block.text[0].text, notices)
                                         : picture(block.picture, block.text[0].text, library);
           break;
-        case Kind::show: body += show_html(open, lesson.shows[block.index], html(block.text)); break;
+        case Kind::show: {
+          const LessonShow& show = lesson.shows[block.index];
+          try {
+            body += show_html(open, show, html(block.text));
+          } catch (const Error& error) {
+            const std::string here = lesson.file + ":", text = error.what();
+            body +=
+                missing_html(text.rfind(here, 0) == 0 ? text : here + std::to_string(show.line) + ": " + text, notices);
+          }
+          break;
+        }
         case Kind::ask: body += ask_html(block.ask, open.questions[block.index], open); break;
         case Kind::table:
           body += "<table>";
@@ -333,8 +209,8 @@ std::string lesson_html(const OpenLesson& open, const LessonLibrary& library, st
   }
   return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
          "content=\"width=device-width,initial-scale=1\"><title>" +
-         escaped(lesson.title) + "</title><style>" + style() + "</style></head>\n<body><main>\n" + body +
-         "<footer><p>" + escaped(version_line()) + "</p></footer>\n</main></body></html>\n";
+         html_escaped(lesson.title) + "</title><style>" + style() + "</style></head>\n<body><main>\n" + body +
+         "<footer><p>" + html_escaped(version_line()) + "</p></footer>\n</main></body></html>\n";
 }
 
 }  // namespace flashscope

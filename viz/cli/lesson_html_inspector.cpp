@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/count/count.h"
+#include "sim/error.h"
 #include "sim/schedule/algorithms.h"
 #include "viz/cli/format.h"
 #include "viz/cli/html_text.h"
+#include "viz/core/comparison.h"
 #include "viz/core/lesson_show.h"
 #include "viz/core/memory_curve.h"
 #include "viz/core/roofline.h"
+#include "viz/core/sweep.h"
 #include "viz/core/text.h"
 #include "viz/io/machine_io.h"
-#include "viz/io/recording.h"
 
 namespace flashscope {
 namespace {
@@ -22,7 +23,7 @@ using namespace viz;
 std::string table_html(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows) {
   const auto line = [](const std::vector<std::string>& cells, const char* tag) {
     std::string out = "<tr>";
-    for (const std::string& cell : cells) out += formatted("<{}>{}</{}>", tag, html_escaped(cell), tag);
+    for (const std::string& cell : cells) out += formatted("<{}>{}</{}>", tag, html_escaped(kept_together(cell)), tag);
     return out + "</tr>\n";
   };
   std::string out = "<table>" + line(head, "th");
@@ -111,22 +112,61 @@ std::string memory_html(const OpenLesson& open, const LessonShow& show) {
          table_html({"largest N that fits", "memory", settings.algorithms[0], settings.algorithms[1]}, rows);
 }
 
+/// What the engine knows of a run; throws where it was counted alone.
+const WholeRun& whole_of(const OpenLesson& open, const std::string& name) {
+  const RunFacts& run = open.run(name);
+  if (!run.whole)
+    throw Error(ErrorKind::input, "run " + name + " is counted alone (timed = false), and this panel has times");
+  return *run.whole;
+}
+
 std::string roofline_html(const OpenLesson& open, const LessonShow& show) {
-  const Settings settings = stage_settings(open, show);
+  Settings settings = stage_settings(open, show);
   const Machine machine = load_machine(settings.gpu);
+  settings.gpu = machine.name;  // as recordings call it, also where it was read from a file
   std::array<std::optional<WholeRun>, 2> runs;
-  for (std::size_t side = 0; side < 2; ++side) {
-    if (side == 1 && settings.algorithms[0] == settings.algorithms[1]) break;
-    const auto schedule = make_schedule(settings.algorithms[side], settings.problem, settings.tile);
+  for (std::size_t n = 0; n < show.runs.size(); ++n) runs[n] = whole_of(open, show.runs[n]);
+  return figure_svg(roofline_figure(settings, machine, runs, *open.run(show.runs[0]).recordings));
+}
+
+/// Predicted beside recorded, a table for each run.
+std::string bytes_html(const OpenLesson& open, const LessonShow& show) {
+  std::string out;
+  for (const std::string& name : show.runs) {
+    WholeRun whole = whole_of(open, name);
+    const RunFacts& run = open.run(name);
+    Settings settings = *run.settings;
+    const Machine machine = load_machine(settings.gpu);
+    settings.gpu = machine.name;
+    const std::string& algorithm = settings.algorithms[0];
     RunOptions options;
     options.start = settings.start;
-    runs[side] = WholeRun{kernels::Measured<KernelCount>::of(count(*schedule).total), schedule->closed_form(),
-                          compulsory_bytes(settings.problem),
-                          kernels::Measured<Prediction>::of(simulate(*schedule, machine, options))};
+    whole.time_us_at_recorded_clock = time_us_at_clock_of(recorded_row(settings, algorithm, *run.recordings),
+                                                          *make_schedule(algorithm, settings.problem, settings.tile),
+                                                          machine, options, *whole.prediction.value);
+    const Comparison comparison = compare(settings, algorithm, whole, *run.recordings);
+    std::vector<std::vector<std::string>> rows;
+    for (const ComparisonRow& row : comparison.rows) {
+      const auto cell = [&](const kernels::Measured<double>& value) {
+        return value.value ? row.value_text(*value.value) : "unavailable (" + value.reason + ")";
+      };
+      rows.push_back({row.label, cell(row.predicted), cell(row.measured), row.error_text()});
+    }
+    out += table_html({algorithm, "predicted", "recorded", "error"}, rows) + "<p><small>" +
+           html_escaped(describe(settings.problem) + "; " + comparison.measured_from) + "</small></p>\n";
   }
-  std::vector<Recording> recordings;
-  for (const std::string& name : recording_names()) recordings.push_back(shipped_recording(name));
-  return figure_svg(roofline_figure(settings, machine, runs, recordings));
+  return out;
+}
+
+std::string sweep_html(const OpenLesson& open, const LessonShow& show) {
+  const SweepChoice choice = sweep_of(open, show);
+  std::vector<Machine> machines;
+  for (const std::string& name : machine_names()) machines.push_back(load_machine(name));
+  const std::vector<Recording>& recordings = *open.run(show.runs[0]).recordings;
+  const auto job = make_sweep({stage_settings(open, show), choice.over}, machines, recordings);
+  while (job->step([] { return true; })) {
+  }
+  return figure_svg(sweep_figure(job->result(), choice.show, recordings));
 }
 
 /// The plot's frame on the page.
@@ -210,8 +250,9 @@ std::string inspector_html(const OpenLesson& open, const LessonShow& show) {
     case Panel::occupancy: return occupancy_html(open, show);
     case Panel::memory: return memory_html(open, show);
     case Panel::roofline: return roofline_html(open, show);
-    case Panel::stage:
-    case Panel::bytes: break;
+    case Panel::bytes: return bytes_html(open, show);
+    case Panel::sweep: return sweep_html(open, show);
+    case Panel::stage: break;
   }
   return "";
 }

@@ -1,5 +1,5 @@
 // The inspectors of a lesson's shows as a page has them: plots as pictures, the rest as tables. The stage is drawn in
-// lesson_html.cpp.
+// lesson_html_stage.cpp.
 #pragma once
 #include <string>
 
@@ -8,7 +8,8 @@
 
 namespace flashscope {
 
-/// `show.has_stage()` is false. Throws what the panel of the window would show as its message.
+/// What stands in place of the stage, or, of the panel bytes, below it. Throws what the panel of the window would show
+/// as its message.
 std::string inspector_html(const viz::OpenLesson& lesson, const LessonShow& show);
 
 /// A plot, 660 units wide; colours are the page's variables --left, --right, --dim, --line.

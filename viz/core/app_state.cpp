@@ -57,7 +57,8 @@ AppState clamp(AppState s) {
 
 void request_for(Session& session, const AppState& state) {
   session.request(state.settings);
-  if (state.view == View::explore && state.inspector == Inspector::sweep)
+  if (state.view == View::learn ? state.learn.sweeping
+                                : state.view == View::explore && state.inspector == Inspector::sweep)
     session.request_sweep({state.settings, state.sweep.over});
   if (state.view == View::validate) session.request_validation({state.settings.gpu}, state.validate_set);
 }

@@ -1,7 +1,10 @@
 #include "viz/core/comparison.h"
 
+#include <cmath>
+#include <cstdio>
 #include <utility>
 
+#include "viz/core/text.h"
 #include "viz/core/validated_row.h"
 
 namespace flashscope::viz {
@@ -26,6 +29,20 @@ std::optional<double> ComparisonRow::ratio() const {
   return *predicted.value / *measured.value;
 }
 
+std::string ComparisonRow::error_text() const {
+  const std::optional<double> predicted_over_measured = ratio();
+  if (!predicted_over_measured) return "";
+  char buffer[32];
+  const double percent = (*predicted_over_measured - 1) * 100;
+  if (std::fabs(percent) < 0.05) return "0.0 %";  // and not -0.0 %
+  std::snprintf(buffer, sizeof buffer, "%+.1f %%", percent);
+  return buffer;
+}
+
+std::string ComparisonRow::value_text(double value) const {
+  return kind == Kind::time ? time_text(value) : size_text(value);
+}
+
 const RecordingRow* recorded_row(const Settings& settings, const std::string& algorithm,
                                  const std::vector<Recording>& recordings) {
   for (const Recording& recording : recordings)
@@ -35,24 +52,33 @@ const RecordingRow* recorded_row(const Settings& settings, const std::string& al
   return nullptr;
 }
 
+std::optional<double> time_us_at_clock_of(const RecordingRow* row, const Schedule& schedule, const Machine& machine,
+                                          const RunOptions& options, const Prediction& prediction) {
+  if (!row || !row->measured.sm_clock_mhz.value) return std::nullopt;
+  const Machine clocked = at_measured_clock(machine, row->measured);
+  if (clocked.sm_clock_mhz.value == machine.sm_clock_mhz.value) return prediction.time_us();
+  return simulate(schedule, clocked, options).time_us();
+}
+
 Comparison compare(const Settings& settings, const std::string& algorithm, const WholeRun& run,
                    const std::vector<Recording>& recordings) {
   Comparison table;
   table.algorithm = algorithm;
   const RecordingRow* row = nullptr;
-  table.measured_from = "no recording of " + settings.gpu + " is shipped";
+  std::string reason = "no recording of " + settings.gpu + " is shipped";
+  table.measured_from = reason;
   for (const Recording& recording : recordings) {
     if (recording.machine != settings.gpu) continue;
     row = find_row(recording, settings.problem, algorithm, settings.tile, settings.start);
-    table.measured_from =
-        row && recording.date.empty() ? "measured on " + recording.gpu + ", just now"
-        : row                         ? "recorded on " + recording.gpu + ", " + recording.date
-              : "unavailable: not in the recording of " + recording.gpu;
+    reason = "not in the recording of " + recording.gpu;
+    table.measured_from = row && recording.date.empty() ? "measured on " + recording.gpu + ", just now"
+                          : row                         ? "recorded on " + recording.gpu + ", " + recording.date
+                                                        : "unavailable: " + reason;
     if (row) break;
   }
   table.has_measurement = row != nullptr;
 
-  const auto missing = Measured<double>::unavailable(table.measured_from);
+  const auto missing = Measured<double>::unavailable(reason);
   const auto not_counted = Measured<double>::unavailable("a formula: no hardware counter counts it");
   const auto measured = [&](auto member) { return row ? as_double(row->measured.*member) : missing; };
   const auto bytes = [](std::int64_t value) { return Measured<double>::of(static_cast<double>(value)); };

@@ -21,6 +21,10 @@ struct ComparisonRow {
 
   /// predicted / measured; nothing where one is missing or the measured value is 0.
   std::optional<double> ratio() const;
+  /// Predicted over measured as a difference: "+3.1 %"; "" where one is missing.
+  std::string error_text() const;
+  /// "131 kB", "12.3 µs".
+  std::string value_text(double value) const;
 };
 
 struct Comparison {
@@ -36,14 +40,18 @@ struct WholeRun {
   ClosedForm closed_form;
   std::int64_t compulsory_bytes = 0;
   kernels::Measured<Prediction> prediction;
-  /// At the SM clock of the recorded row, where there is one with another clock than the machine's description: what a
-  /// recorded time is compared with.
+  /// At the SM clock of the recorded row, where there is one with a clock: what a recorded time is compared with.
   std::optional<double> time_us_at_recorded_clock = std::nullopt;
 };
 
 /// The recorded row of this algorithm and these settings; nullptr when there is none.
 const RecordingRow* recorded_row(const Settings& settings, const std::string& algorithm,
                                  const std::vector<Recording>& recordings);
+
+/// WholeRun::time_us_at_recorded_clock of a run that was simulated with these options; nothing where `row` is nullptr
+/// or its clock was not read.
+std::optional<double> time_us_at_clock_of(const RecordingRow* row, const Schedule& schedule, const Machine& machine,
+                                          const RunOptions& options, const Prediction& prediction);
 
 Comparison compare(const Settings& settings, const std::string& algorithm, const WholeRun& run,
                    const std::vector<Recording>& recordings);

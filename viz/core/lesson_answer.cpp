@@ -18,19 +18,28 @@ bool is_close(const Number& value, const Number& right, const Question& question
   if (!std::isfinite(right.value()) || !std::isfinite(value.value())) return value == right;
   const Tolerance& t = question.tolerance;
   Number allowed = t.absolute * question.unit.scale;
-  if (!t.relative.is_zero()) {
-    const Number share = abs(right) * t.relative;
-    allowed = allowed + (share < kSmallestTolerance ? kSmallestTolerance : share);
-  }
+  if (!t.relative.is_zero()) allowed = allowed + (right.is_zero() ? kSmallestTolerance : abs(right) * t.relative);
   // A computed time is a double: its own rounding must not decide.
   if (!right.is_exact()) allowed = allowed + Number::of(std::fabs(right.value()) * 1e-12);
   return abs(value - right) <= allowed;
 }
 
+/// The known mistake that was meant: within the tolerance, or else the nearest one within 1 %, where a question is asked
+/// to more digits than people give to a wrong number. Nothing where the right answer is nearer.
 int mistake_of(const Number& value, const Question& question) {
   for (std::size_t n = 0; n < question.mistakes.size(); ++n)
     if (is_close(value, question.mistakes[n], question)) return static_cast<int>(n);
-  return -1;
+  const auto distance = [&](const Number& to) { return std::fabs(value.value() - to.value()); };
+  int nearest = -1;
+  double least = distance(question.right);
+  for (std::size_t n = 0; n < question.mistakes.size(); ++n) {
+    const double away = distance(question.mistakes[n]);
+    if (away < least && away <= 0.01 * std::fabs(question.mistakes[n].value())) {
+      nearest = static_cast<int>(n);
+      least = away;
+    }
+  }
+  return nearest;
 }
 
 std::string small_trimmed(const std::string& text) {
@@ -55,6 +64,67 @@ std::optional<LessonUnit> lookalike(const LessonUnit& unit) {
   return std::nullopt;
 }
 
+std::string binary_note(const LessonUnit& unit) {
+  return "That is the number of " + unit.name + ": 1 MB is 1,000,000 bytes, 1 MiB is 1,048,576.";
+}
+
+/// Shares and factors are told apart, and each from what is its reverse: faults of a kind, whatever the question.
+std::string reversed_note(const Typed& read, const Question& question) {
+  using Dimension = LessonUnit::Dimension;
+  const double right = question.right.value();
+  const bool factor =
+      question.unit.dimension == Dimension::plain && (question.unit.name == "×" || question.unit.name == "times");
+  const bool share = question.unit.dimension == Dimension::share;
+  if ((!factor && !share) || !std::isfinite(right) || right <= 0 || right == 1) return "";
+  const bool in_percent = read.unit && read.unit->dimension == Dimension::share;
+  const double written = read.written.value(), as_share = written / 100;
+  const auto near = [&](double value, double wanted) {
+    return std::fabs(value - wanted) <= std::max(0.005, question.tolerance.relative.value()) * std::fabs(wanted);
+  };
+  // Shares are rounded to whole per cents.
+  const auto near_share = [&](double value, double wanted) {
+    return near(value, wanted) || (wanted > 0.005 && std::fabs(value - wanted) < 0.006);
+  };
+  if (factor) {
+    if (!in_percent && near(written, 1 / right))
+      return "That is the other way round: 1 divided by the factor. Which of the two is the larger one?";
+    if (right < 1) return "";
+    if (near_share(as_share, 1 - 1 / right) || (!in_percent && near(written, 1 - 1 / right)))
+      return "That is the share that goes away. Asked is the factor: how many times the one is the other.";
+    if (near_share(as_share, 1 / right))
+      return "That is the one as a share of the other. Asked is the factor: how many times the one is the other.";
+    if (near(as_share, right - 1)) return "That is by how many per cent it is more. Asked is the factor.";
+    return "";
+  }
+  if (right > 1) return "";
+  const bool plain = !read.unit;  // a fraction of 1, or per cent without the sign
+  if (near_share(as_share, 1 - right) || (plain && near(written, 1 - right)))
+    return "That is the rest: what is asked and this are 100 % together.";
+  if (near(as_share, 1 / right) || (plain && near(written, 1 / right)))
+    return "That is how many times the part goes into the whole. Asked is the share: the part divided by the whole.";
+  if (near(as_share, right / (1 - right)) || (plain && near(written, right / (1 - right))))
+    return "That is the one part against the other. Asked is its share of both together.";
+  return "";
+}
+
+/// The unit in which a plain number would be right: 0.000495 where ms are asked and s were meant.
+std::optional<LessonUnit> unit_left_out(const Typed& read, const Question& question) {
+  if (read.unit) return std::nullopt;
+  using Dimension = LessonUnit::Dimension;
+  static const char* bytes[] = {"kB", "MB", "GB", "TB"};
+  static const char* times[] = {"ns", "ms", "s"};
+  const auto among = [&](const auto& names) -> std::optional<LessonUnit> {
+    for (const char* name : names) {
+      const LessonUnit unit = *unit_named(name);
+      if (is_close(read.written * unit.scale, question.right, question)) return unit;
+    }
+    return std::nullopt;
+  };
+  if (question.unit.dimension == Dimension::bytes) return among(bytes);
+  if (question.unit.dimension == Dimension::time) return among(times);
+  return std::nullopt;
+}
+
 /// What a near miss lacks: nobody should look for a mistake of thought behind a digit too few.
 std::string near_miss(const Number& value, const Question& question) {
   const Tolerance& t = question.tolerance;
@@ -68,6 +138,15 @@ std::string near_miss(const Number& value, const Question& question) {
 }
 
 }  // namespace
+
+const char* name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::right: return "right";
+    case Verdict::wrong: return "wrong";
+    case Verdict::unreadable: break;
+  }
+  return "unreadable";
+}
 
 Tolerance parse_tolerance(const std::string& text) {
   std::string number = text;
@@ -134,14 +213,23 @@ Grade grade_number(const Question& question, const std::string& typed) {
   }
   if (other_is_right) grade.reading = "Read as " + read->digits + ": the point is a decimal point here.";
   grade.verdict = Verdict::wrong;
+  grade.side = value < question.right ? -1 : question.right < value ? 1 : 0;
+  // The very digits of the right answer in the other kind of unit are no other mistake.
+  if (const auto other = lookalike(read->unit ? *read->unit : unit); other && question.right.is_exact())
+    if (read->written * other->scale == question.right) {
+      grade.note = binary_note(*other);
+      return grade;
+    }
   grade.mistake = mistake_of(value, question);
   if (grade.mistake < 0 && may_be_base) {
     grade.mistake = mistake_of(read->written, question);
     if (grade.mistake >= 0) grade.note = taken;
   }
   if (const auto other = lookalike(read->unit ? *read->unit : unit); other && grade.mistake < 0)
-    if (right(read->written * other->scale))
-      grade.note = "That is the number of " + other->name + ": 1 MB is 1,000,000 bytes, 1 MiB is 1,048,576.";
+    if (right(read->written * other->scale)) grade.note = binary_note(*other);
+  if (grade.mistake < 0 && grade.note.empty() && unit_left_out(*read, question))
+    grade.note = "In which unit? Asked is " + unit.name + "; write the one you mean behind the number.";
+  if (grade.mistake < 0 && grade.note.empty()) grade.note = reversed_note(*read, question);
   if (grade.mistake < 0 && grade.note.empty()) grade.note = near_miss(value, question);
   if (grade.mistake < 0 && grade.note.empty() && may_be_base) grade.note = near_miss(read->written, question);
   return grade;
@@ -175,6 +263,20 @@ Grade grade_order(const Question& question, const std::vector<std::string>& item
     return grade;
   }
   grade.verdict = given == wanted ? Verdict::right : Verdict::wrong;
+  if (grade.verdict == Verdict::right) return grade;
+  const auto place = [](const std::vector<std::string>& list, const std::string& item) {
+    return std::find(list.begin(), list.end(), item) - list.begin();
+  };
+  for (std::size_t n = 0; n < question.mistake_pairs.size() && grade.mistake < 0; ++n) {
+    const std::string first = small_trimmed(question.mistake_pairs[n].first),
+                      second = small_trimmed(question.mistake_pairs[n].second);
+    if (place(given, first) < place(given, second) && place(wanted, second) < place(wanted, first))
+      grade.mistake = static_cast<int>(n);
+  }
+  // Some neighbours stand the wrong way round, or the order were right.
+  for (std::size_t n = 1; n < given.size() && grade.mistake < 0 && grade.note.empty(); ++n)
+    if (place(wanted, given[n]) < place(wanted, given[n - 1]))
+      grade.note = "Look at these two again: “" + shortened(items[n - 1]) + "” and “" + shortened(items[n]) + "”.";
   return grade;
 }
 

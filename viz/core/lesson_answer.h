@@ -13,7 +13,7 @@ struct Tolerance {
   Number absolute;  // in the question's unit
   Number relative;  // of the right answer
 };
-/// A relative tolerance accepts at least this much around a right answer of 0 (in the unit's base).
+/// What a relative tolerance accepts around a right answer of 0 (in the unit's base), of which there is no share.
 inline const Number kSmallestTolerance = Number::fraction(1, 1'000'000'000);
 /// "0.2", "2 %", "0" (exact). Throws Error(input).
 Tolerance parse_tolerance(const std::string& text);
@@ -33,6 +33,7 @@ struct Question {
   std::vector<std::string> mistake_options;
   // order: labels as shown, and in the right order
   std::vector<std::string> items, right_items;
+  std::vector<std::pair<std::string, std::string>> mistake_pairs;  // the first put before the second, and it is not
 
   std::string right_text() const;
 };
@@ -43,8 +44,10 @@ struct Grade {
   std::string reading;  // "Read as 2732.", where "2,732" was typed and can be read in two ways
   std::string note;     // about what was typed: "taken as bytes", "that is MiB", why it cannot be read
   int mistake = -1;     // index of the known mistake that it is
+  int side = 0;         // of a wrong number: -1 too small, 1 too large
   bool operator==(const Grade&) const = default;
 };
+const char* name_of(Grade::Verdict verdict);
 
 Grade grade_number(const Question& question, const std::string& typed);
 /// Case, and blanks around it, do not matter.

@@ -34,6 +34,7 @@ class Checker {
     m_check.shows = static_cast<int>(lesson.shows.size());
     m_check.asks = static_cast<int>(lesson.asks.size());
     steps();
+    for_each_text(lesson, [&](const LessonText& text) { spans(text); });
     for (std::size_t n = 0; n < lesson.asks.size(); ++n) answers(lesson.asks[n], m_open.questions[n]);
     for (const LessonShow& show : lesson.shows) stage(show);
     last_question();
@@ -52,17 +53,6 @@ class Checker {
       if (step.title.empty()) fault(step.line, "this step has no title");
       if (!titles.insert(step.title).second) fault(step.line, "a second step is called '" + step.title + "'");
       if (step.blocks.empty()) fault(step.line, "this step is empty");
-      for (const LessonBlock& block : step.blocks) {
-        spans(block.text);
-        for (const auto& row : block.table)
-          for (const LessonText& cell : row) spans(cell);
-      }
-    }
-    for (const LessonAsk& ask : m_open.lesson.asks) {
-      spans(ask.question);
-      spans(ask.reason);
-      for (const LessonText& hint : ask.hints) spans(hint);
-      for (const LessonAsk::Mistake& mistake : ask.mistakes) spans(mistake.say);
     }
   }
 
@@ -100,9 +90,8 @@ class Checker {
 
   void expect(const LessonAsk& ask, const Grade& grade, Verdict wanted, const std::string& answer) {
     if (grade.verdict == wanted) return;
-    static const char* words[] = {"right", "wrong", "unreadable"};
-    fault(ask.line, "question " + ask.id + ": the answer '" + answer + "' is graded " +
-                        words[static_cast<int>(grade.verdict)] + " instead of " + words[static_cast<int>(wanted)]);
+    fault(ask.line, "question " + ask.id + ": the answer '" + answer + "' is graded " + name_of(grade.verdict) +
+                        " instead of " + name_of(wanted));
   }
 
   void answers(const LessonAsk& ask, const Question& question) {
@@ -119,6 +108,13 @@ class Checker {
     expect(ask, grade_order(question, question.right_items), Verdict::right, question.right_text());
     expect(ask, grade_order(question, reversed), Verdict::wrong, "the reverse");
     expect(ask, grade_order(question, question.items), Verdict::wrong, "the order shown");
+    const auto place = [&](const std::string& item) {
+      return std::find(question.right_items.begin(), question.right_items.end(), item) - question.right_items.begin();
+    };
+    for (const auto& [first, second] : question.mistake_pairs)
+      if (place(first) <= place(second))
+        fault(ask.line,
+              "question " + ask.id + ": '" + first + "' does stand before '" + second + "', so it is no mistake");
   }
 
   void number(const LessonAsk& ask, const Question& question) {
@@ -158,6 +154,7 @@ class Checker {
         return;
       }
       const Settings settings = stage_settings(m_open, show);
+      if (show.panel == Panel::sweep) sweep_of(m_open, show);
       if (!show.has_stage()) return;
       const std::size_t last = show.runs.size() - 1;
       for (std::size_t n = 0; n < show.runs.size(); ++n) {

@@ -1,5 +1,7 @@
 #include "viz/core/lesson_page.h"
 
+#include <algorithm>
+
 #include "viz/core/text.h"
 
 namespace flashscope::viz {
@@ -9,19 +11,21 @@ PageSpan page_span(const OpenLesson& open, const LessonSpan& span) {
   using Kind = LessonSpan::Kind;
   using Style = PageSpan::Style;
   switch (span.kind) {
-    case Kind::text: return {Style::text, span.text, "", "", nullptr};
-    case Kind::strong: return {Style::strong, span.text, "", "", nullptr};
-    case Kind::emphasis: return {Style::emphasis, span.text, "", "", nullptr};
-    case Kind::code: return {Style::code, span.text, "", "", nullptr};
-    case Kind::value: return {Style::value, open.value(span.text), span.text, "", nullptr};
-    case Kind::link: return {Style::link, span.text, "", span.target, nullptr};
-    case Kind::image: return {Style::emphasis, span.text, "", span.target, nullptr};
+    case Kind::text: return {Style::text, span.text};
+    case Kind::strong: return {Style::strong, span.text};
+    case Kind::emphasis: return {Style::emphasis, span.text};
+    case Kind::code: return {Style::code, span.text};
+    case Kind::value: return {Style::value, open.value(span.text), span.text};
+    case Kind::link: return {Style::link, span.text, "", span.target};
+    case Kind::image: return {Style::emphasis, span.text, "", span.target};
     case Kind::term: break;
   }
   const Term* term = find_term(span.target);
   const auto own = open.lesson.terms.find(span.target);
   return {Style::term, span.text, own != open.lesson.terms.end() ? own->second : term ? term->meaning : "", "", term};
 }
+
+}  // namespace
 
 PageText page_text(const OpenLesson& open, const LessonText& text) {
   PageText page;
@@ -35,7 +39,9 @@ PageText page_text(const OpenLesson& open, const LessonText& text) {
   return page;
 }
 
-PageText plain(const std::string& text) { return {{PageSpan::Style::text, kept_together(text), "", "", nullptr}}; }
+PageText plain(const std::string& text) { return {{PageSpan::Style::text, kept_together(text)}}; }
+
+namespace {
 
 /// "You said 30 MB; it is 8.91 MB." Of options the list itself shows which one is right.
 std::string compared(const Question& question, const AskState& state) {
@@ -64,7 +70,7 @@ PageAsk page_ask(const OpenLesson& open, const LearnState& learn, std::size_t in
   for (int n = 0; n < page.state.hints; ++n)
     page.hints.push_back(page_text(open, ask.hints[static_cast<std::size_t>(n)]));
   page.more_hints = !page.closed && page.state.hints < static_cast<int>(ask.hints.size());
-  const Grade& grade = page.state.last;
+  const Grade grade = page.state.graded ? grade_of(question, page.state) : Grade{};
   if (page.state.right) {
     page.verdict = page.state.tries > 1 ? "Right, at try " + std::to_string(page.state.tries) + "." : "Right.";
     page.good = true;
@@ -74,12 +80,14 @@ PageAsk page_ask(const OpenLesson& open, const LearnState& learn, std::size_t in
   } else if (page.state.graded) {
     page.verdict = grade.verdict == Grade::Verdict::unreadable || page.state.revealed ? "" : "Not yet.";
   }
+  const bool says_nothing = grade.mistake < 0 && grade.note.empty() && page.verdict == "Not yet.";
+  if (says_nothing && grade.side != 0) page.verdict = grade.side < 0 ? "Not yet: too small." : "Not yet: too large.";
   if (page.state.graded) {
     if (grade.mistake >= 0) page.remark = page_text(open, ask.mistakes[static_cast<std::size_t>(grade.mistake)].say);
     if (page.remark.empty() && !grade.note.empty()) page.remark = plain(grade.note);
     if (!grade.reading.empty())
       page.remark.insert(page.remark.begin(),
-                         {PageSpan::Style::text, grade.reading + (page.remark.empty() ? "" : " "), "", "", nullptr});
+                         {PageSpan::Style::text, grade.reading + (page.remark.empty() ? "" : " ")});
   }
   if (page.closed) {
     page.answer = question.right_text();
@@ -93,16 +101,11 @@ PageAsk page_ask(const OpenLesson& open, const LearnState& learn, std::size_t in
 
 }  // namespace
 
-LessonPage lesson_page(const OpenLesson& open, const LearnState& state, const LessonLibrary& library) {
+LessonPage lesson_page(const OpenLesson& open, const LearnState& state) {
   const Lesson& lesson = open.lesson;
+  const LessonStep& step = lesson.steps[std::min(static_cast<std::size_t>(state.step), lesson.steps.size() - 1)];
   LessonPage page;
-  page.lesson = "Lesson " + std::to_string(lesson.number) + ": " + lesson.title;
-  page.steps = static_cast<int>(lesson.steps.size());
-  page.step = state.step < page.steps ? state.step : page.steps - 1;
-  const LessonStep& step = lesson.steps[static_cast<std::size_t>(page.step)];
   page.title = kept_together(step.title);
-  for (std::size_t n = 0; n < lesson.shows.size(); ++n)
-    if (static_cast<int>(lesson.shows[n].step) <= page.step) page.show = static_cast<int>(n);
   for (const LessonBlock& from : step.blocks) {
     PageBlock block;
     block.kind = from.kind;
@@ -116,7 +119,7 @@ LessonPage lesson_page(const OpenLesson& open, const LearnState& state, const Le
     }
     if (from.kind == LessonBlock::Kind::image) {
       const std::string& file = from.text[0].target;
-      if (is_inside_folder(file) && library.has(file))
+      if (open.pictures.count(file))
         block.picture = file;
       else
         block.text = plain("[picture " + file + " is missing: " + from.text[0].text + "]");

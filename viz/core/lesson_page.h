@@ -12,12 +12,17 @@ namespace flashscope::viz {
 struct PageSpan {
   enum class Style : std::uint8_t { text, strong, emphasis, code, value, term, link };
   Style style = Style::text;
-  std::string text;
-  std::string tip;             // term: its meaning; value: its expression
-  std::string target;          // link
+  std::string text = {};
+  std::string tip = {};        // term: its meaning; value: its expression
+  std::string target = {};     // link
   const Term* term = nullptr;  // with a colour when it is a thing of the stage
 };
 using PageText = std::vector<PageSpan>;
+
+/// A text of the lesson with its values and terms in place, no line of which ends between a number and its unit.
+PageText page_text(const OpenLesson& open, const LessonText& text);
+/// A text of no style, likewise.
+PageText plain(const std::string& text);
 
 struct PageAsk {
   std::size_t index = 0;  // of Lesson::asks
@@ -51,14 +56,13 @@ struct PageBlock {
 };
 
 struct LessonPage {
-  std::string lesson, title;  // "Lesson 3: …", the step's
-  int step = 0, steps = 0;
+  std::string title;
   std::vector<PageBlock> blocks;
   bool waits = false;  // the blocks end with a prediction that is not made yet: what follows would give it away
-  int show = -1;  // the last show of this step, or of the steps before it; -1: none
 };
 
-LessonPage lesson_page(const OpenLesson& open, const LearnState& state, const LessonLibrary& library);
+/// The step that `state` has, or the last.
+LessonPage lesson_page(const OpenLesson& open, const LearnState& state);
 
 /// A line of the list of lessons.
 struct LessonEntry {

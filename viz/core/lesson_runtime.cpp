@@ -16,14 +16,7 @@ std::string place(const Lesson& lesson, int line) { return lesson.file + ":" + s
 class Opener {
  public:
   Opener(OpenLesson& open) : m_open(open) {
-    m_documents = [this](const std::string& name) -> const Json& {
-      const auto run = m_open.runs.find(name);
-      if (run != m_open.runs.end()) return *run->second.document;
-      std::string names;
-      for (const LessonRun& r : m_open.lesson.runs) names += (names.empty() ? "" : ", ") + r.name;
-      throw Error(ErrorKind::input,
-                  "'" + name + "' is not one of the runs " + (names.empty() ? "(there is none)" : names));
-    };
+    m_documents = [this](const std::string& name) -> const Json& { return *m_open.run(name).document; };
   }
 
   template <class Body>
@@ -45,19 +38,12 @@ class Opener {
       });
   }
 
-  void texts() {
-    for (const LessonStep& step : m_open.lesson.steps)
-      for (const LessonBlock& block : step.blocks) {
-        text(block.text);
-        for (const auto& row : block.table)
-          for (const LessonText& cell : row) text(cell);
-      }
-    for (const LessonAsk& ask : m_open.lesson.asks) {
-      text(ask.question);
-      text(ask.reason);
-      for (const LessonText& hint : ask.hints) text(hint);
-      for (const LessonAsk::Mistake& mistake : ask.mistakes) text(mistake.say);
-    }
+  void texts(const LessonLibrary& library) {
+    for_each_text(m_open.lesson, [&](const LessonText& spans) {
+      text(spans);
+      for (const LessonSpan& span : spans)
+        if (span.kind == LessonSpan::Kind::image && library.has(span.target)) m_open.pictures.insert(span.target);
+    });
   }
 
   void questions() {
@@ -140,6 +126,8 @@ class Opener {
               "items: '" + items[n].second + "' and '" + items[n - 1].second + "' are equal, so no order is right");
       question.right_items.push_back(items[n].second);
     }
+    for (const LessonAsk::Mistake& mistake : ask.mistakes)
+      question.mistake_pairs.emplace_back(with_values(mistake.answer, ask.line), with_values(mistake.before, ask.line));
     question.items = question.right_items;
     const std::set<std::string> different(question.items.begin(), question.items.end());
     if (different.size() != question.items.size())
@@ -163,6 +151,18 @@ class Opener {
 };
 
 }  // namespace
+
+const RunFacts& OpenLesson::run(const std::string& name) const {
+  const auto found = runs.find(name);
+  if (found != runs.end()) return found->second;
+  std::string names;
+  for (const LessonRun& other : lesson.runs) {
+    if (other.name == name)
+      throw Error(ErrorKind::input, "'" + name + "' could not be predicted; its own line says why");
+    names += (names.empty() ? "" : ", ") + other.name;
+  }
+  throw Error(ErrorKind::input, "'" + name + "' is not one of the runs " + (names.empty() ? "(there is none)" : names));
+}
 
 std::string OpenLesson::value(const std::string& text) const {
   const auto found = values.find(text);
@@ -200,84 +200,9 @@ OpenLesson open_lesson(Lesson lesson, const LessonLibrary& library, const Lesson
     ++done;
   }
   opener.claims();
-  opener.texts();
+  opener.texts(library);
   opener.questions();
   return open;
-}
-
-Json graded_report(const OpenLesson& open, const Json& answers, const std::string& file) {
-  const Lesson& lesson = open.lesson;
-  if (!answers.is_object()) throw Error(ErrorKind::input, file + ": answers: expected an object of question ids");
-  for (const auto& [id, answer] : answers.items()) {
-    const std::string& wanted = id;
-    if (std::none_of(lesson.asks.begin(), lesson.asks.end(), [&](const LessonAsk& ask) { return ask.id == wanted; })) {
-      std::string ids;
-      for (const LessonAsk& ask : lesson.asks) ids += (ids.empty() ? "" : ", ") + ask.id;
-      throw Error(ErrorKind::input,
-                  file + ": answers: '" + wanted + "' is not one of the questions " + ids + " of " + lesson.name);
-    }
-  }
-  Json asks = Json::array();
-  int counted = 0, answered = 0, right = 0;
-  for (std::size_t n = 0; n < lesson.asks.size(); ++n) {
-    const LessonAsk& ask = lesson.asks[n];
-    const Question& question = open.questions[n];
-    static const char* kinds[] = {"number", "choice", "order"};
-    Json entry = {{"id", ask.id},
-                  {"kind", kinds[static_cast<int>(ask.kind)]},
-                  {"predict", ask.predict},
-                  {"question", open.plain(ask.question)}};
-    Grade grade;
-    const auto given = answers.find(ask.id);
-    const bool has_answer = question.unknown.empty() && given != answers.end() && !given->is_null();
-    if (has_answer) {
-      entry["answer"] = *given;
-      const std::string where = file + ": answers." + ask.id;
-      if (ask.kind == LessonAsk::Kind::order) {
-        std::vector<std::string> items;
-        for (const Json& item : given->is_array() ? *given : Json::array({nullptr})) {
-          if (!item.is_string()) throw Error(ErrorKind::input, where + ": expected a list of texts");
-          items.push_back(item.get<std::string>());
-        }
-        grade = grade_order(question, items);
-      } else {
-        if (!given->is_string() && !given->is_number())
-          throw Error(ErrorKind::input, where + ": expected a text or a number");
-        const std::string text = given->is_string() ? given->get<std::string>() : given->dump();
-        grade = ask.kind == LessonAsk::Kind::number ? grade_number(question, text) : grade_choice(question, text);
-      }
-    }
-    static const char* verdicts[] = {"right", "wrong", "unreadable"};
-    const bool is_right = has_answer && grade.verdict == Grade::Verdict::right;
-    entry["verdict"] = !question.unknown.empty() ? "unavailable"
-                       : !has_answer             ? "unanswered"
-                       : ask.predict && grade.verdict != Grade::Verdict::unreadable
-                           ? "predicted"
-                           : verdicts[static_cast<int>(grade.verdict)];
-    entry["expected"] = question.unknown.empty() ? question.right_text() : "unavailable (" + question.unknown + ")";
-    if (!grade.reading.empty()) entry["reading"] = grade.reading;
-    if (!grade.note.empty()) entry["note"] = grade.note;
-    if (grade.mistake >= 0) {
-      const std::string say = open.plain(ask.mistakes[static_cast<std::size_t>(grade.mistake)].say);
-      if (!say.empty()) entry["mistake"] = say;
-    }
-    entry["reason"] = open.plain(ask.reason);
-    if (!ask.predict && question.unknown.empty()) {
-      ++counted;
-      right += is_right;
-      entry["score"] = is_right ? 1 : 0;
-    }
-    answered += has_answer;
-    asks.push_back(std::move(entry));
-  }
-  Json report = {{"lesson", lesson.name}, {"id", lesson.id}, {"title", lesson.title}};
-  report["asked"] = static_cast<int>(lesson.asks.size());
-  report["answered"] = answered;
-  report["counted"] = counted;
-  report["right"] = right;
-  report["score"] = counted ? std::round(100.0 * right / counted) / 100 : 1.0;
-  report["asks"] = std::move(asks);
-  return report;
 }
 
 }  // namespace flashscope::viz

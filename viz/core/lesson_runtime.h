@@ -5,9 +5,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "viz/core/comparison.h"
 #include "viz/core/lesson_answer.h"
 #include "viz/core/settings.h"
 #include "viz/core/stage_trace.h"
@@ -23,6 +25,8 @@ struct RunFacts {
   /// `limited_by` and `shares` (of CTA time by reason); or `attend --steps --json`.
   std::shared_ptr<const Json> document;  // never null in an open lesson
   std::optional<Settings> settings;  // what the stage needs to show it; none for `attend`
+  std::optional<WholeRun> whole;     // of a timed run
+  std::shared_ptr<const std::vector<Recording>> recordings;  // where `recorded` was looked for; nullptr: nowhere
 };
 
 /// Gets the share done; false cancels with Error(internal, "cancelled").
@@ -36,8 +40,11 @@ struct OpenLesson {
   std::map<std::string, RunFacts> runs;
   std::map<std::string, std::string> values;  // text of {{ … }} → what is shown
   std::vector<Question> questions;            // one for each of lesson.asks
+  std::set<std::string> pictures;             // files of the folder that images name, and that are there
   std::vector<std::string> faults;            // "03-streaming-softmax.md:41: …"
 
+  /// Throws Error(input), saying whether there is no run of this name or it could not be predicted.
+  const RunFacts& run(const std::string& name) const;
   /// What stands for {{ text }}.
   std::string value(const std::string& text) const;
   std::string plain(const LessonText& text) const;  // with values in their places
@@ -46,12 +53,5 @@ struct OpenLesson {
 /// Never throws for what a lesson says; only when it was cancelled.
 OpenLesson open_lesson(Lesson lesson, const LessonLibrary& library, const LessonEngine& engine,
                        const StillWanted& progress = {});
-
-/// One answer to each question, graded. `answers`: by question id a text, a number, or a list of texts.
-/// {"lesson", "title", "asks": [{"id", "kind", "question", "answer", "verdict", "expected", "note", "reason",
-/// "score"}],
-///  "asked", "answered", "right", "score"}; a score is between 0 and 1, the whole that of the asks that count.
-/// Throws Error(input) for an id that is not in the lesson.
-Json graded_report(const OpenLesson& lesson, const Json& answers, const std::string& file);
 
 }  // namespace flashscope::viz

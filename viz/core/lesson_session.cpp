@@ -1,23 +1,15 @@
 #include "viz/core/lesson_session.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "sim/error.h"
 
 namespace flashscope::viz {
 
-const Lesson* LessonBook::find(const std::string& id) const {
-  if (list)
-    for (const Lesson& lesson : list->lessons)
-      if (lesson.id == id) return &lesson;
-  return nullptr;
-}
-
 LessonSession::LessonSession(LessonLibrary library, LessonEngine engine, std::function<void()> wake)
-    : m_library(std::make_shared<const LessonLibrary>(std::move(library))),
+    : m_library(std::move(library)),
       m_engine(std::move(engine)),
       m_wake(std::move(wake)),
-      m_polled{m_library, nullptr, nullptr, 1},
       m_worker([this] { work(); }) {}
 
 LessonSession::~LessonSession() {
@@ -59,7 +51,7 @@ const LessonBook& LessonSession::wait() {
 }
 
 void LessonSession::work() {
-  const auto list = std::make_shared<const LessonList>(read_lessons(*m_library, [] { Worker::pause(); }));
+  const auto list = std::make_shared<const LessonList>(read_lessons(m_library, [] { Worker::pause(); }));
   std::unique_lock lock(m_mutex);
   m_list = list;
   for (;;) {
@@ -76,11 +68,9 @@ void LessonSession::work() {
       m_progress = share;
       return true;
     };
-    const auto lesson =
-        std::find_if(list->lessons.begin(), list->lessons.end(), [&](const Lesson& l) { return l.id == wanted; });
-    if (lesson != list->lessons.end()) {
+    if (const Lesson* lesson = list->find(wanted)) {
       try {
-        open = std::make_shared<const OpenLesson>(open_lesson(*lesson, *m_library, m_engine, still_wanted));
+        open = std::make_shared<const OpenLesson>(open_lesson(*lesson, m_library, m_engine, still_wanted));
       } catch (const Error&) {
         open = nullptr;  // another lesson is wanted by now
       }
@@ -96,47 +86,6 @@ void LessonSession::work() {
     if (m_wake) m_wake();
     lock.lock();
   }
-}
-
-FollowedShow follow_lesson(LearnState& learn, const LessonBook& book, Settings& settings, Playback& playback,
-                           SoftmaxChoice& softmax, const Results& results) {
-  FollowedShow followed;
-  if (!book.open || book.open->lesson.id != learn.lesson) return followed;
-  if (learn.restored) learn = graded_again(std::move(learn), *book.open);
-  const Lesson& lesson = book.open->lesson;
-  std::size_t index = 0;
-  for (std::size_t n = 0; n < lesson.shows.size(); ++n)
-    if (static_cast<int>(lesson.shows[n].step) <= learn.step) {
-      followed.show = &lesson.shows[n];
-      index = n;
-    }
-  if (!followed.show) return followed;
-  const LessonShow& show = *followed.show;
-  const std::string key = lesson.id + "/" + std::to_string(index);
-  try {
-    if (learn.followed != key) {
-      if (show.panel == LessonShow::Panel::softmax) {
-        softmax = softmax_of(*book.open, show);
-      } else if (show.panel != LessonShow::Panel::occupancy) {  // whose runs need not share a problem
-        Settings wanted = stage_settings(*book.open, show);
-        wanted.stage_seqlen = settings.stage_seqlen;
-        settings = clamp(wanted);
-      }
-      playback.playing = false;
-      learn.followed = key;
-      learn.seeking = show.has_stage();
-    }
-    const auto& stage = results.stage[show.runs.size() == 1 ? 0 : 1];
-    if (learn.seeking && stage && results.settings == settings) {
-      playback = scrub(playback, moment_of(lesson, show, *stage), results.duration);
-      learn.seeking = false;
-    }
-  } catch (const Error& error) {
-    followed.fault = error.what();
-    learn.followed = key;
-    learn.seeking = false;
-  }
-  return followed;
 }
 
 }  // namespace flashscope::viz

@@ -8,22 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "viz/core/lesson_show.h"
-#include "viz/core/lesson_state.h"
-#include "viz/core/playback.h"
-#include "viz/core/session.h"
+#include "viz/core/lesson_runtime.h"
 #include "viz/core/worker.h"
 
 namespace flashscope::viz {
 
 /// What the Learn view knows. A value; an open lesson never changes.
 struct LessonBook {
-  std::shared_ptr<const LessonLibrary> library;
   std::shared_ptr<const LessonList> list;  // nullptr until it is read
   std::shared_ptr<const OpenLesson> open;  // the one that state.learn.lesson names, once its runs are predicted
   double progress = 1;                     // of opening it
 
-  const Lesson* find(const std::string& id) const;
+  const Lesson* find(const std::string& id) const { return list ? list->find(id) : nullptr; }
 };
 
 class LessonSession {
@@ -42,7 +38,7 @@ class LessonSession {
  private:
   void work();
 
-  const std::shared_ptr<const LessonLibrary> m_library;
+  const LessonLibrary m_library;
   const LessonEngine m_engine;
   const std::function<void()> m_wake;
 
@@ -58,14 +54,5 @@ class LessonSession {
   LessonBook m_polled;  // of the frame loop alone
   Worker m_worker;  // last: it begins at once
 };
-
-/// The state after the lesson had its say: when its step wants another picture than the last one, the settings (or the
-/// scores) are the show's, and once `results` are those, the clock stands where the show says.
-struct FollowedShow {
-  const LessonShow* show = nullptr;  // of the step, or of the last step before it that has one
-  std::string fault;                 // why it cannot be shown
-};
-FollowedShow follow_lesson(LearnState& learn, const LessonBook& book, Settings& settings, Playback& playback,
-                           SoftmaxChoice& softmax, const Results& results);
 
 }  // namespace flashscope::viz

@@ -17,13 +17,11 @@ namespace {
 }
 
 const RunFacts& run_of(const OpenLesson& open, const LessonShow& show, const std::string& name) {
-  const auto run = open.runs.find(name);
-  if (run != open.runs.end()) return run->second;
-  const bool named = std::any_of(open.lesson.runs.begin(), open.lesson.runs.end(),
-                                 [&](const LessonRun& other) { return other.name == name; });
-  fail(
-      open.lesson, show,
-      "runs: '" + name + (named ? "' could not be predicted; its own line says why" : "' is not a run of this lesson"));
+  try {
+    return open.run(name);
+  } catch (const Error& error) {
+    fail(open.lesson, show, std::string("runs: ") + error.what());
+  }
 }
 
 const Settings& settings_of(const OpenLesson& open, const LessonShow& show, const std::string& name) {
@@ -122,6 +120,16 @@ SoftmaxChoice softmax_of(const OpenLesson& open, const LessonShow& show) {
   const auto order = run->options.find("kv-order");
   choice.backward = order != run->options.end() && order->second == "backward";
   return clamp(choice);
+}
+
+SweepChoice sweep_of(const OpenLesson& open, const LessonShow& show) {
+  const auto find = [&](const auto& list, const char* key, const std::string& name) {
+    if (const auto* entry = find_entry(list, name)) return entry->which;
+    std::string names;
+    for (const auto& entry : list) names += (names.empty() ? "" : ", ") + std::string(entry.key);
+    fail(open.lesson, show, std::string(key) + ": '" + name + "' is not one of " + names);
+  };
+  return {find(sweep_overs(), "over", show.over), find(sweep_shows(), "quantity", show.quantity)};
 }
 
 }  // namespace flashscope::viz

@@ -7,6 +7,7 @@
 #include "viz/core/settings.h"
 #include "viz/core/softmax_steps.h"
 #include "viz/core/stage_trace.h"
+#include "viz/core/sweep.h"
 
 namespace flashscope::viz {
 
@@ -23,5 +24,8 @@ std::vector<OccupancyRow> occupancy_of(const OpenLesson& lesson, const LessonSho
 /// The scores of a run that attends to tensors of a file: its first query, in the order in which its tiles are read.
 /// `j` of the show is the last tile done; without it none is. Throws Error(input).
 SoftmaxChoice softmax_of(const OpenLesson& lesson, const LessonShow& show);
+
+/// What the panel sweep goes over and draws. Throws Error(input) with the line for a name it does not know.
+SweepChoice sweep_of(const OpenLesson& open, const LessonShow& show);
 
 }  // namespace flashscope::viz

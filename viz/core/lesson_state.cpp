@@ -28,15 +28,6 @@ void note(LearnState& state, const Lesson& lesson, const std::string& id) {
   progress.done = progress.done || is_done(lesson, progress);
 }
 
-Grade grade(const Question& question, const AskState& answer) {
-  switch (question.kind) {
-    case LessonAsk::Kind::number: return grade_number(question, answer.typed);
-    case LessonAsk::Kind::choice: return grade_choice(question, answer.chosen);
-    case LessonAsk::Kind::order: break;
-  }
-  return grade_order(question, answer.order.empty() ? question.items : answer.order);
-}
-
 }  // namespace
 
 AskState ask_state(const LearnState& state, const std::string& id) {
@@ -44,17 +35,8 @@ AskState ask_state(const LearnState& state, const std::string& id) {
   return found == state.asks.end() ? AskState{} : found->second;
 }
 
-LearnState made_whole(LearnState state, const Lesson& lesson) {
-  if (state.asks_of != lesson.id) {
-    state.asks.clear();
-    state.asks_of = lesson.id;
-  }
-  const int step = state.step;
-  return go_to_step(std::move(state), lesson, step);
-}
-
 LearnState go_to_lesson(LearnState state, const Lesson* lesson) {
-  state.lesson = state.asks_of = lesson ? lesson->id : "";
+  state.lesson = lesson ? lesson->id : "";
   state.asks.clear();
   state.step = 0;
   if (!lesson) return state;
@@ -80,30 +62,29 @@ LearnState go_to_step(LearnState state, const Lesson& lesson, int step) {
   return state;
 }
 
+Grade grade_of(const Question& question, const AskState& answer) {
+  switch (question.kind) {
+    case LessonAsk::Kind::number: return grade_number(question, answer.typed);
+    case LessonAsk::Kind::choice: return grade_choice(question, answer.chosen);
+    case LessonAsk::Kind::order: break;
+  }
+  return grade_order(question, answer.order.empty() ? question.items : answer.order);
+}
+
 LearnState submit(LearnState state, const OpenLesson& open, std::size_t index) {
   const LessonAsk& ask = open.lesson.asks[index];
   const Question& question = open.questions[index];
   AskState& answer = state.asks[ask.id];
   if (answer.right) return state;
-  answer.last = grade(question, answer);
+  const Grade::Verdict verdict = grade_of(question, answer).verdict;
   answer.graded = true;
-  if (answer.last.verdict == Grade::Verdict::unreadable) return state;
+  if (verdict == Grade::Verdict::unreadable) return state;
   ++answer.tries;
   if (ask.predict)
     answer.revealed = true;
   else
-    answer.right = answer.last.verdict == Grade::Verdict::right;
+    answer.right = verdict == Grade::Verdict::right;
   if (!state.lecturer) note(state, open.lesson, ask.id);
-  return state;
-}
-
-LearnState graded_again(LearnState state, const OpenLesson& open) {
-  state.restored = false;
-  for (std::size_t n = 0; n < open.lesson.asks.size(); ++n) {
-    const auto answer = state.asks.find(open.lesson.asks[n].id);
-    if (answer != state.asks.end() && answer->second.graded)
-      answer->second.last = grade(open.questions[n], answer->second);
-  }
   return state;
 }
 

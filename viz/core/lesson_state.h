@@ -18,8 +18,7 @@ struct AskState {
   int tries = 0;
   bool right = false;
   bool revealed = false;  // the answer is shown
-  Grade last;
-  bool graded = false;  // `last` is of what is typed
+  bool graded = false;    // it is graded as it stands (grade_of), and not changed since
   bool operator==(const AskState&) const = default;
   /// Reason and answer are shown.
   bool closed() const { return right || revealed; }
@@ -29,26 +28,23 @@ struct LearnState {
   std::string lesson;  // id; "": the list of lessons
   int step = 0;
   bool lecturer = false;                 // every answer shown, no progress kept
-  std::map<std::string, AskState> asks;  // by id, of the lesson …
-  std::string asks_of;                   // … with this id
+  std::map<std::string, AskState> asks;  // by id, of this lesson
   Progress progress;                     // of all lessons
   std::string followed;                  // the show that the stage has; "": the step's is to be shown (again)
   bool seeking = false;                  // its moment is not reached yet, because the stage is being computed
-  bool restored = false;                 // answers came from outside: grade them again once the lesson is open
+  bool sweeping = false;                 // the step's picture is a sweep, which the session is to be asked for
   bool operator==(const LearnState&) const = default;
 };
 
 /// Opens a lesson where the learner left it; "" goes to the list.
 LearnState go_to_lesson(LearnState state, const Lesson* lesson);
-/// The state when its lesson and step were set from outside: the step clamped, no answers of another lesson.
-LearnState made_whole(LearnState state, const Lesson& lesson);
 /// Any step, clamped; notes it in the progress. Going back lowers nothing.
 LearnState go_to_step(LearnState state, const Lesson& lesson, int step);
 
+/// What the answer's grading says.
+Grade grade_of(const Question& question, const AskState& answer);
 /// Grades what is typed, chosen or ordered. What cannot be read is no try.
 LearnState submit(LearnState state, const OpenLesson& open, std::size_t ask);
-/// Answers as they were restored, with what their grading says.
-LearnState graded_again(LearnState state, const OpenLesson& open);
 LearnState show_hint(LearnState state, const OpenLesson& open, std::size_t ask);
 LearnState reveal(LearnState state, const OpenLesson& open, std::size_t ask);
 /// Moves an item of an order up (-1) or down (1).

@@ -41,7 +41,7 @@ const std::vector<Term>& terms() {
       word("SM", "Streaming multiprocessor: a GPU has dozens, each with its own arithmetic and SMEM."),
       word("CTA", "A thread block: threads that run on one SM and share its SMEM."),
       word("warp", "32 threads that execute together."),
-      word("kernel", "A program that the GPU runs; it is started once and consists of many CTAs."),
+      word("kernel", "A program that the GPU runs; it is started once, and all SMs take a share of it."),
       word("tile", "A block of a matrix that is held on chip."),
       word("acc", "The accumulator of a row: Σ exp(score − m) · v so far, not yet divided by l."),
       word("rescale", "Multiplying l and acc by exp(m_old − m_new) when a larger score turns up."),
@@ -71,7 +71,6 @@ const std::vector<Term>& terms() {
       word("window", "A mask under which a query sees only keys near its own position."),
       word("write-back", "A cache that keeps written data and passes it on only when it needs the room."),
       word("dirty", "Written, and not yet passed on to HBM."),
-      word("compulsory bytes", "What no algorithm can avoid: Q, K and V read once, O written once."),
   };
   return list;
 }

@@ -25,10 +25,10 @@ const std::vector<KnownUnit>& known_units() {
   constexpr std::int64_t k = 1000, m = k * k, g = m * k, t = g * k;
   static const std::vector<KnownUnit> list = {
       {"B", Dimension::bytes, 1, 1, {"byte", "bytes"}},
-      {"kB", Dimension::bytes, k, 1, {"kb", "kbyte", "kilobyte", "kilobytes"}},
-      {"MB", Dimension::bytes, m, 1, {"mb", "mbyte", "megabyte", "megabytes"}},
-      {"GB", Dimension::bytes, g, 1, {"gb", "gbyte", "gigabyte", "gigabytes"}},
-      {"TB", Dimension::bytes, t, 1, {"tb", "tbyte", "terabyte", "terabytes"}},
+      {"kB", Dimension::bytes, k, 1, {"kb", "kbyte", "kbytes", "kilobyte", "kilobytes"}},
+      {"MB", Dimension::bytes, m, 1, {"mb", "mbyte", "mbytes", "megabyte", "megabytes"}},
+      {"GB", Dimension::bytes, g, 1, {"gb", "gbyte", "gbytes", "gigabyte", "gigabytes"}},
+      {"TB", Dimension::bytes, t, 1, {"tb", "tbyte", "tbytes", "terabyte", "terabytes"}},
       {"KiB", Dimension::bytes, 1 << 10, 1, {"kib", "kibibyte", "kibibytes"}},
       {"MiB", Dimension::bytes, 1 << 20, 1, {"mib", "mebibyte", "mebibytes"}},
       {"GiB", Dimension::bytes, 1 << 30, 1, {"gib", "gibibyte", "gibibytes"}},
@@ -160,6 +160,78 @@ std::string plain_characters(const std::string& text) {
   return out;
 }
 
+void replace_all(std::string& text, std::string_view what, std::string_view by) {
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+}
+
+/// "e^{-0.5}", "\\frac{1}{3}", "4.4 \\cdot 10^{6}\\,\\text{MB}": as somebody writes who writes papers.
+std::string without_latex(std::string text) {
+  if (text.find_first_of("\\{$") == std::string::npos) return text;
+  for (const std::string word : {"\\text{", "\\mathrm{"})
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word)) {
+      const std::size_t end = text.find('}', at);
+      if (end != std::string::npos) text.erase(end, 1);
+      text.erase(at, word.size());
+    }
+  static const std::pair<const char*, const char*> table[] = {
+      {"\\dfrac", ""},  {"\\tfrac", ""}, {"\\frac", ""},   {"}{", ")/("},      {"{,}", ","},   {"\\cdot", "*"},
+      {"\\times", "*"}, {"\\div", "/"},  {"\\approx", ""}, {"\\infty", "inf"}, {"\\left", ""}, {"\\right", ""},
+      {"\\,", " "},     {"\\;", " "},    {"\\", ""},       {"$", ""},          {"{", "("},     {"}", ")"}};
+  for (const auto& [what, by] : table) replace_all(text, what, by);
+  return text;
+}
+
+struct SpokenNumber {
+  const char* word;
+  const char* digits;
+};
+
+/// "four", "twice", "three quarters", "fourfold": small numbers as they are spoken, where no digit stands. Not the "e"
+/// and "exp" of expressions: a word counts whole.
+std::string with_spoken_numbers(const std::string& text) {
+  if (text.find_first_of("0123456789") != std::string::npos) return text;
+  static const SpokenNumber list[] = {
+      {"zero", "0"},        {"none", "0"},       {"nothing", "0"},   {"one", "1"},        {"once", "1"},
+      {"two", "2"},         {"three", "3"},      {"four", "4"},      {"five", "5"},       {"six", "6"},
+      {"seven", "7"},       {"eight", "8"},      {"nine", "9"},      {"ten", "10"},       {"eleven", "11"},
+      {"twelve", "12"},     {"twice", "2"},      {"double", "2"},    {"doubles", "2"},    {"doubled", "2"},
+      {"thrice", "3"},      {"triple", "3"},     {"triples", "3"},   {"quadruple", "4"},  {"half", "(1/2)"},
+      {"halves", "(1/2)"},  {"halved", "(1/2)"}, {"third", "(1/3)"}, {"thirds", "(1/3)"}, {"quarter", "(1/4)"},
+      {"quarters", "(1/4)"}};
+  const auto spoken = [&](const std::string& word) -> const SpokenNumber* {
+    for (const SpokenNumber& number : list)
+      if (word == number.word) return &number;
+    return nullptr;
+  };
+  std::string small = small_letters(text);
+  if (small == "a hundred" || small == "hundred" || small == "hundredfold") return "100";
+  std::string out;
+  for (std::size_t at = 0; at < small.size();) {
+    const bool letter = small[at] >= 'a' && small[at] <= 'z';
+    if (!letter) {
+      out += text[at++];
+      continue;
+    }
+    std::size_t end = at;
+    while (end < small.size() && small[end] >= 'a' && small[end] <= 'z') ++end;
+    std::string word = small.substr(at, end - at);
+    const bool fold = word.size() > 4 && word.substr(word.size() - 4) == "fold";
+    if (fold) word.resize(word.size() - 4);
+    if (const SpokenNumber* number = spoken(word)) {
+      const std::size_t before = out.find_last_not_of(" -");
+      if (number->digits[0] == '(' && before != std::string::npos && is_digit(out[before]))
+        out.replace(before + 1, std::string::npos, "*");  // three quarters
+      out += number->digits;
+      if (fold) out += " fold";
+    } else {
+      out += text.substr(at, end - at);
+    }
+    at = end;
+  }
+  return out;
+}
+
 /// Takes separators of thousands out, and turns a decimal comma into a point: "4,456,448" → "4456448", "0,5" → "0.5".
 /// One comma or one point before three digits can be read either way: "2,732" → "2732" and "2.732" → "2.732", or where
 /// `the_other_way` the reverse.
@@ -261,8 +333,15 @@ std::string without_words(std::string text) {
   // "N = 33,000", "16/17 = 94 %": the last of equals is the answer.
   if (const std::size_t equals = text.rfind('='); equals != std::string::npos)
     if (text.find_first_of("0123456789", equals) != std::string::npos) text = trimmed(text.substr(equals + 1));
-  for (const char* opening : {"~", "≈", "about ", "approx. ", "approx ", "ca. ", "by ", "a ", "factor ", "of "})
-    if (starts_with_small(text, opening)) text = trimmed(text.substr(std::string(opening).size()));
+  for (bool more = true; more;) {  // "a factor of about 44"
+    more = false;
+    for (const char* opening :
+         {"~", "≈", "about ", "approx. ", "approx ", "ca. ", "roughly ", "it ", "they ", "by ", "a ", "factor ", "of "})
+      if (starts_with_small(text, opening)) {
+        text = trimmed(text.substr(std::string(opening).size()));
+        more = true;
+      }
+  }
   if (text.size() > 1 && (text[0] == 'x' || text[0] == '*') && text.find_first_of("0123456789") <= 2)
     text = trimmed(text.substr(1));
   while (!text.empty() && (text.back() == '!' || text.back() == '.' || text.back() == ',')) text.pop_back();
@@ -321,8 +400,10 @@ std::string text_in_unit(const Value& value, const std::string& unit) {
   if (unit == "time") return time_text(number.value());
   if (unit == "x") return significant(number.value(), 2, false) + " ×";
   const std::size_t word = unit.find(" decimal");
-  if (word != std::string::npos && word == 1 && is_digit(unit[0]))
-    return grouped_text(printed(unit[0] - '0', number.value()));
+  constexpr int kMostDecimals = 17;  // all that a double has
+  if (word != std::string::npos && word >= 1 && word <= 2 && is_digit(unit[0]) && is_digit(unit[word - 1]))
+    if (const int decimals = std::stoi(unit.substr(0, word)); decimals <= kMostDecimals)
+      return grouped_text(printed(decimals, number.value()));
   const auto known = unit_named(unit);
   if (!known) {
     std::string names = "bytes, time, x, N decimals";
@@ -375,7 +456,8 @@ std::optional<Typed> parse_quantity(const std::string& text, const std::string& 
   std::string number = text.substr(0, last + 1), unit = trimmed(text.substr(last + 1));
   Typed result;
   Number scale(1);
-  for (const auto& [name, times] : {std::pair{"thousand", 1'000}, {"million", 1'000'000}, {"billion", 1'000'000'000}})
+  for (const auto& [name, times] :
+       {std::pair{"hundred", 100}, {"thousand", 1'000}, {"million", 1'000'000}, {"billion", 1'000'000'000}})
     if (starts_with_small(unit, name)) {
       scale = Number(times);
       unit = trimmed(unit.substr(std::string(name).size()));
@@ -389,8 +471,9 @@ std::optional<Typed> parse_quantity(const std::string& text, const std::string& 
   const std::string before_of = small_letters(unit).substr(0, 3) == "of " ? "" : unit.substr(0, unit.find(" of "));
   unit = trimmed(before_of);  // "6 % of the SMs"
   const std::string first_word = small_letters(unit.substr(0, unit.find(' ')));
-  if (unit == "x" || unit == "*" || first_word == "times" || first_word == "fold" || first_word == "-fold")
-    unit.clear();  // "2.1 ×", "44 times as many": a ratio
+  if (unit == "x" || unit == "*" || first_word == "times" || first_word == "fold" || first_word == "-fold" ||
+      first_word == "as" || first_word == "x")
+    unit.clear();  // "2.1 ×", "44 times as many", "twice as many": a ratio
   if (!unit.empty()) {
     result.unit = unit_named(unit);
     if (!result.unit && !is_label(unit, label)) {
@@ -419,19 +502,116 @@ std::optional<Typed> parse_quantity(const std::string& text, const std::string& 
   return result;
 }
 
-/// "1101 MB / 25.2 MB" and "524 kB + 4 kB": two quantities of one kind.
-std::optional<Typed> parse_two(const std::string& text) {
-  const std::size_t at = text.find_last_of("/+");
-  if (at == std::string::npos) return std::nullopt;
-  std::string ignored;
-  const std::string left = trimmed(text.substr(0, at)), right = trimmed(text.substr(at + 1));
-  if (left.empty() || right.empty()) return std::nullopt;
-  const auto a = parse_quantity(left, "", ignored), b = parse_quantity(right, "", ignored);
-  if (!a || !b || !a->unit || !b->unit || a->unit->dimension != b->unit->dimension) return std::nullopt;
-  const Number first = a->written * a->unit->scale, second = b->written * b->unit->scale;
-  if (text[at] == '+') return Typed{(first + second) / a->unit->scale, a->unit};
-  if (second.is_zero()) return std::nullopt;
-  return Typed{first / second, {}};
+/// "16 of 132 SMs" is 16/132, and "403 MB out of 622 MB" a quotient too; "6 % of the SMs" and "a factor of 44" are not.
+std::string with_quotients(const std::string& text) {
+  const std::string small = small_letters(text);
+  for (const std::string word : {" out of ", " of ", " in "}) {
+    const std::size_t at = small.find(word);
+    if (at == std::string::npos || small.find_first_of("0123456789") > at) continue;
+    const char before = small[small.find_last_not_of(' ', at)];
+    std::size_t behind = at + word.size();
+    for (const std::string filler : {"all ", "the "})
+      if (small.compare(behind, filler.size(), filler) == 0) behind += filler.size();
+    if (behind >= small.size() || !is_digit(small[behind]) || before == '%' || small.find("cent") < at) continue;
+    std::string whole = text.substr(behind);
+    const std::size_t last = whole.find_last_of("0123456789)");
+    if (!unit_named(trimmed(whole.substr(last + 1)))) whole.resize(last + 1);
+    return trimmed(text.substr(0, at)) + " / " + whole;
+  }
+  // "4096 : 64": a quotient too.
+  const std::size_t colon = text.find(':');
+  if (colon != std::string::npos && colon > 0 && text.find(':', colon + 1) == std::string::npos)
+    return text.substr(0, colon) + "/" + text.substr(colon + 1);
+  return text;
+}
+
+/// The kinds of unit of which an expression may be made, and by what each is multiplied.
+struct UnitFactors {
+  int bytes = 1, time = 1;
+};
+
+/// "(622 MB - 403 MB) / 622 MB" with each quantity in the base of its unit, "((622*1000000) - …": plain numbers. Bytes
+/// and times are multiplied by the factors, which shows what is left of them in the result; a bare 0, which would show
+/// nothing, has no place in it. Empty: no unit in it.
+std::string in_base_units(const std::string& text, const UnitFactors& factors) {
+  std::string out;
+  bool any = false;
+  const auto is_bare_zero = [&](std::size_t begin) {
+    return begin != std::string::npos && out.find_first_not_of("0. ", begin) == std::string::npos;
+  };
+  std::size_t number = std::string::npos;  // in `out`: where the number before the unit begins
+  for (std::size_t at = 0; at < text.size();) {
+    if (is_digit(text[at]) || text[at] == '.') {
+      number = out.size();
+      while (at < text.size() && (is_digit(text[at]) || text[at] == '.')) out += text[at++];
+      continue;
+    }
+    if (text[at] == ' ') {
+      out += text[at++];
+      continue;
+    }
+    std::optional<LessonUnit> unit;
+    std::size_t taken = 0;
+    for (std::size_t size = std::min<std::size_t>(text.size() - at, 14);
+         number != std::string::npos && size > 0 && !unit; --size) {
+      const bool goes_on = at + size < text.size() && is_letter(text[at + size]) && is_letter(text[at + size - 1]);
+      if (goes_on || text[at + size - 1] == ' ') continue;
+      unit = unit_named(text.substr(at, size));
+      taken = size;
+    }
+    using D = LessonUnit::Dimension;
+    if (!unit || unit->dimension == D::plain || unit->dimension == D::flop_rate) {
+      if (is_bare_zero(number)) return "";
+      out += text[at++];
+      number = std::string::npos;
+      continue;
+    }
+    // A GB/s is 1000 bytes a µs.
+    const bool rate = unit->dimension == D::byte_rate;
+    const Number scale = unit->scale * (rate ? Number(1000) : Number(1)) *
+                         Number(rate || unit->dimension == D::bytes ? factors.bytes : 1) *
+                         Number(unit->dimension == D::time ? factors.time : 1);
+    char text_of_scale[64];
+    std::snprintf(text_of_scale, sizeof text_of_scale, "*%.17g%s)", scale.value(),
+                  rate && factors.time != 1 ? ("/" + std::to_string(factors.time)).c_str() : "");
+    out.insert(number, "(");
+    while (out.back() == ' ') out.pop_back();
+    out += text_of_scale;
+    at += taken;
+    number = std::string::npos;
+    any = true;
+  }
+  return any && !is_bare_zero(number) ? out : "";
+}
+
+/// "1101 MB / 25.2 MB", "524 kB + 4 kB", "2180 MB / 4405 GB/s", "√(141 GB / 128)": quantities in an expression, and
+/// what they come to. Nothing where apples are added to pears.
+std::optional<Typed> parse_quantities(std::string text) {
+  multiply_at_x(text);
+  text = without_separators(text);
+  const auto value = [&](const UnitFactors& factors) -> std::optional<double> {
+    const std::string plain = in_base_units(text, factors);
+    if (plain.empty()) return std::nullopt;
+    try {
+      const double number = evaluate_number(plain, only_e).value();
+      return std::isfinite(number) && number != 0 ? std::optional(number) : std::nullopt;
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  };
+  constexpr int kFactor = 4;
+  const auto once = value({}), bytes = value({kFactor, 1}), time = value({1, kFactor});
+  if (!once || !bytes || !time) return std::nullopt;
+  const auto power_of = [&](double changed) { return std::log(changed / *once) / std::log(double{kFactor}); };
+  const auto is = [](double power, double wanted) { return std::fabs(power - wanted) < 1e-9; };
+  const double of_bytes = power_of(*bytes), of_time = power_of(*time);
+  const Number result = Number::of(*once);
+  if (is(of_bytes, 0) && is(of_time, 0)) return Typed{result, {}};
+  if (is(of_bytes, 0.5) && is(of_time, 0)) return Typed{result, {}};  // √(bytes ÷ bytes of a number), the latter unsaid
+  if (is(of_bytes, 1) && is(of_time, 0)) return Typed{result, unit_named("B")};
+  if (is(of_bytes, 0) && is(of_time, 1)) return Typed{result, unit_named("µs")};
+  if (is(of_bytes, 1) && is(of_time, -1)) return Typed{result / Number(1000), unit_named("GB/s")};
+  return std::nullopt;
 }
 
 }  // namespace
@@ -441,14 +621,15 @@ std::optional<Typed> parse_typed(const std::string& typed, const std::string& la
     why = "That is too long for a number.";
     return std::nullopt;
   }
-  const std::string text = with_plain_sign(without_words(trimmed(with_root_arguments(plain_characters(typed)))));
+  const std::string said = trimmed(with_root_arguments(plain_characters(without_latex(typed))));
+  const std::string text = with_plain_sign(with_quotients(without_words(with_spoken_numbers(said))));
   if (text.empty()) {
     why = "Write a number, with a unit if you like: 4.4 MB, 4,456,448, 2^22, 1/3, 33 %.";
     return std::nullopt;
   }
   std::string refused;
   if (const auto quantity = parse_quantity(text, label, refused)) return quantity;
-  if (const auto two = parse_two(text)) return two;
+  if (const auto several = parse_quantities(text)) return several;
   why = refused;
   return std::nullopt;
 }

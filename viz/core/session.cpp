@@ -299,12 +299,9 @@ void Session::compute(const Settings& settings, bool confirmed, std::uint64_t ge
       options.progress = progress;
       results.whole[which]->prediction =
           kernels::Measured<Prediction>::of(simulate(*schedules[which], *machine, options));
-      const RecordingRow* row = recorded_row(settings, settings.algorithms[which], m_recordings);
-      if (!row || !row->measured.sm_clock_mhz.value) return;
-      const Machine clocked = at_measured_clock(*machine, row->measured);
-      results.whole[which]->time_us_at_recorded_clock = clocked.sm_clock_mhz.value == machine->sm_clock_mhz.value
-                                                            ? results.whole[which]->prediction.value->time_us()
-                                                            : simulate(*schedules[which], clocked, options).time_us();
+      results.whole[which]->time_us_at_recorded_clock =
+          time_us_at_clock_of(recorded_row(settings, settings.algorithms[which], m_recordings), *schedules[which],
+                              *machine, options, *results.whole[which]->prediction.value);
     });
     if (!error.empty()) results.whole[which]->prediction = kernels::Measured<Prediction>::unavailable(error);
   }

@@ -219,14 +219,14 @@ std::string as_piece(const std::string& text) {
   return piece;
 }
 
-/// What was answered in the open lesson: for each question id, typed, chosen, order, hints, tries, and flags. How it was
-/// graded is worked out again.
+/// What was answered in the open lesson: for each question id, typed, chosen, order, hints, tries, and flags. How it is
+/// graded follows from that.
 Field answers_field() {
   constexpr std::size_t kPieces = 7;
   return {"answers",
           [](const AppState& s) {
             std::string text;
-            if (s.learn.lesson.empty() || s.learn.asks_of != s.learn.lesson) return text;
+            if (s.learn.lesson.empty()) return text;
             for (const auto& [id, ask] : s.learn.asks) {
               if (ask == AskState{}) continue;
               std::string order;
@@ -256,8 +256,6 @@ Field answers_field() {
               ask.revealed = list[n + 6].find('s') != std::string::npos;
               ask.graded = list[n + 6].find('g') != std::string::npos;
             }
-            s.learn.asks_of = s.learn.lesson;
-            s.learn.restored = true;
           }};
 }
 

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-
 namespace flashscope {
 
 /// A run of text in one style. A term, a value and a link keep what they point at.
@@ -44,7 +43,6 @@ struct LessonRun {
   std::map<std::string, std::string> options;  // "seqlen" → "4096"; a flag → "true"; those of `like` included
   std::string tensors;                         // file in the lesson's folder: executed as `attend --steps` does
   bool timed = true;                           // false: counted alone, which is quick at any size
-  std::string file;
   int line = 0;
 };
 
@@ -56,9 +54,10 @@ struct LessonClaim {
 
 /// ```show: what stands beside the text while the step is read: the stage at one moment, or an inspector in its place.
 struct LessonShow {
-  enum class Panel : std::uint8_t { stage, bytes, roofline, occupancy, memory, softmax };
+  enum class Panel : std::uint8_t { stage, bytes, roofline, occupancy, memory, softmax, sweep };
+  enum class View : std::uint8_t { one_sm, two_sms, gpu };
   std::vector<std::string> runs;  // one or two names of runs; occupancy: up to four
-  std::string kernel;             // "" : the first
+  std::string kernel;             // "" : any
   int cta = 0;
   int i = -1, j = -1;     // tile indices; -1: any
   std::string operation;  // "" : the start of the run; "load K", "store S", "online_softmax", …
@@ -66,6 +65,10 @@ struct LessonShow {
   bool at_end = false;    // after everything
   std::string point;      // a term's name: what to look at
   Panel panel = Panel::stage;  // bytes: a stage and, beside it, predicted against recorded
+  View view = View::two_sms;   // how much of the GPU the stage shows
+  int zoom = 1;                // the timeline shows one of so many parts of the run, around the moment
+  bool tall_timeline = false;  // the timeline in place of the stage, with the units of an SM
+  std::string over, quantity;  // sweep: the parameter ("br") and what is drawn ("time"), as in the window
   std::size_t step = 0;
   int line = 0;
   bool has_stage() const { return panel == Panel::stage || panel == Panel::bytes; }
@@ -82,10 +85,12 @@ struct LessonAsk {
   LessonText reason;
   // number
   std::string answer, unit, tolerance;
-  // number: an expression and what went wrong; choice: a wrong option and why it is wrong
+  // number: an expression and what went wrong; choice: a wrong option and why it is wrong; order: a label, another that
+  // it must not stand before, and why
   struct Mistake {
     std::string answer;
     LessonText say;
+    std::string before = {};  // order: the other label
   };
   std::vector<Mistake> mistakes;
   // choice
@@ -99,6 +104,8 @@ struct LessonAsk {
   std::size_t step = 0;
   int line = 0;
 };
+
+const char* name_of(LessonAsk::Kind kind);
 
 struct Lesson {
   std::string file;  // "03-streaming-softmax.md"
@@ -115,15 +122,30 @@ struct Lesson {
   std::vector<LessonAsk> asks;
 };
 
+/// Calls `read` with each text of the lesson: those of the steps, then those of the questions. Options and labels are
+/// no texts.
+template <class Read>
+void for_each_text(const Lesson& lesson, Read read) {
+  for (const LessonStep& step : lesson.steps)
+    for (const LessonBlock& block : step.blocks) {
+      read(block.text);
+      for (const auto& row : block.table)
+        for (const LessonText& cell : row) read(cell);
+    }
+  for (const LessonAsk& ask : lesson.asks) {
+    read(ask.question);
+    read(ask.reason);
+    for (const LessonText& hint : ask.hints) read(hint);
+    for (const LessonAsk::Mistake& mistake : ask.mistakes) read(mistake.say);
+  }
+}
+
 /// Throws Error(input) with file and line.
 Lesson parse_lesson(std::string_view text, const std::string& file);
 
 /// Inline Markdown: **strong**, *emphasis*, `code`, [text](address), ![text](address), [[term]], [[shown|term]],
 /// {{ expression }}; a backslash takes the next character as it is. Throws Error(input) where one is not closed.
 LessonText parse_lesson_text(std::string_view text, const std::string& file, int line);
-
-/// The text alone, as a reader hears it; a value is replaced by `value`.
-std::string plain_text(const LessonText& text, const std::string& value = "");
 
 /// True for a path below the lesson's folder: relative, without "..", without a scheme.
 bool is_inside_folder(const std::string& path);

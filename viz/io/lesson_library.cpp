@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "sim/error.h"
 #include "viz/io/embedded.h"
@@ -15,6 +16,8 @@ namespace {
 constexpr std::int64_t kMostLessonBytes = 1 << 20, kMostOtherBytes = 64 << 20;
 
 bool is_lesson_file(const std::string& name) { return name.size() > 3 && name.substr(name.size() - 3) == ".md"; }
+
+std::int64_t most_bytes(const std::string& file) { return is_lesson_file(file) ? kMostLessonBytes : kMostOtherBytes; }
 
 /// "3" and "03", as the files' names begin.
 bool is_number(const std::string& name, int number) {
@@ -72,19 +75,21 @@ LessonLibrary LessonLibrary::of_folder(const std::string& folder) {
   return library;
 }
 
+std::string LessonLibrary::path_of(const std::string& file) const {
+  std::string path = path_inside(m_folder, file);
+  std::error_code failed;
+  const auto size = std::filesystem::file_size(path, failed);
+  if (!failed && size > static_cast<std::uintmax_t>(most_bytes(file)))
+    throw Error(ErrorKind::input,
+                file + ":1: " + std::to_string(size) + " bytes, and " +
+                    (is_lesson_file(file)
+                         ? "a lesson has at most " + std::to_string(kMostLessonBytes) + "; make several lessons of it"
+                         : "a lesson's file has at most " + std::to_string(kMostOtherBytes)));
+  return path;
+}
+
 std::string LessonLibrary::bytes(const std::string& file) const {
-  if (!m_shipped) {
-    const std::string path = path_inside(m_folder, file);
-    const std::int64_t most = is_lesson_file(file) ? kMostLessonBytes : kMostOtherBytes;
-    std::error_code failed;
-    const auto size = std::filesystem::file_size(path, failed);
-    if (!failed && size > static_cast<std::uintmax_t>(most))
-      throw Error(ErrorKind::input, file + ":1: " + std::to_string(size) + " bytes, and " +
-                                        (is_lesson_file(file) ? "a lesson has at most " + std::to_string(most) +
-                                                                    "; make several lessons of it"
-                                                              : "a lesson's file has at most " + std::to_string(most)));
-    return read_binary_file(path, most);
-  }
+  if (!m_shipped) return read_binary_file(path_of(file), most_bytes(file));
   if (const EmbeddedFile* found = embedded(file)) return std::string(found->content);
   throw Error(ErrorKind::input, file + ": not shipped with the lessons");
 }
@@ -95,9 +100,9 @@ std::string LessonLibrary::text(const std::string& file) const {
 }
 
 bool LessonLibrary::has(const std::string& file) const {
+  if (m_shipped) return embedded(file) != nullptr;
   try {
-    bytes(file);
-    return true;
+    return std::ifstream(path_of(file)).good();  // it may be unreadable
   } catch (const Error&) {
     return false;
   }
@@ -119,15 +124,19 @@ Lesson LessonLibrary::lesson(const std::string& name) const {
   throw Error(ErrorKind::usage, "lesson: '" + name + "' is not one of " + (names.empty() ? "(no lesson here)" : names));
 }
 
+const Lesson* LessonList::find(const std::string& id) const {
+  for (const Lesson& lesson : lessons)
+    if (lesson.id == id) return &lesson;
+  return nullptr;
+}
+
 LessonList read_lessons(const LessonLibrary& library, const std::function<void()>& between) {
   LessonList list;
   for (const std::string& file : library.files()) {
     if (between) between();
     try {
       Lesson lesson = parse_lesson(library.text(file), file);
-      const auto same = std::find_if(list.lessons.begin(), list.lessons.end(),
-                                     [&](const Lesson& other) { return other.id == lesson.id; });
-      if (same != list.lessons.end())
+      if (const Lesson* same = list.find(lesson.id))
         throw Error(ErrorKind::input, file + ":2: the id '" + lesson.id + "' is that of " + same->file +
                                           "; progress needs one for each lesson");
       list.lessons.push_back(std::move(lesson));

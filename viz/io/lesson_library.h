@@ -23,12 +23,16 @@ class LessonLibrary {
   std::string text(const std::string& file) const;
   /// Bytes of a picture; throws in the same way.
   std::string bytes(const std::string& file) const;
+  /// True where bytes() would not throw; nothing is read.
   bool has(const std::string& file) const;
 
   /// One lesson, by its file name with or without ".md", its id, or its number. Throws Error(usage) with the list.
   Lesson lesson(const std::string& name) const;
 
  private:
+  /// Of a file of m_folder, its size checked; throws as bytes() does.
+  std::string path_of(const std::string& file) const;
+
   bool m_shipped = true;
   std::string m_folder;
   std::vector<std::string> m_files;
@@ -38,6 +42,7 @@ class LessonLibrary {
 struct LessonList {
   std::vector<Lesson> lessons;
   std::vector<std::string> faults;
+  const Lesson* find(const std::string& id) const;  // nullptr when there is none
 };
 /// `between`, where given, is called before each file.
 LessonList read_lessons(const LessonLibrary& library, const std::function<void()>& between = {});

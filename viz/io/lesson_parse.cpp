@@ -23,14 +23,22 @@ bool is_name(const std::string& text) {
   return !text.empty() && !(text[0] >= '0' && text[0] <= '9') && std::all_of(text.begin(), text.end(), valid);
 }
 
-/// "1. " → 2 digits and blanks skipped; 0 when the line is no numbered item.
+/// Characters in front of the item's text, 3 of "1. a"; 0 when the line is no numbered item.
 std::size_t numbered_item(std::string_view line) {
   std::size_t at = 0;
   while (at < line.size() && at < 3 && line[at] >= '0' && line[at] <= '9') ++at;
   return at > 0 && starts_with(line.substr(at), ". ") ? at + 2 : 0;
 }
 
-/// Cells of "| a | b |": a bar inside [[ ]], {{ }} or ` ` belongs to the cell.
+bool is_bullet(std::string_view line) { return starts_with(line, "- ") || starts_with(line, "* "); }
+
+/// No line of the paragraph or item above it.
+bool begins_block(std::string_view line) {
+  return trimmed(line).empty() || starts_with(line, "```") || starts_with(line, "#") || starts_with(line, "|") ||
+         starts_with(line, "> ") || is_bullet(line) || numbered_item(line);
+}
+
+/// Cells of "| a | b |": a bar inside [[ ]], {{ }} or ` `, or behind a backslash, belongs to the cell.
 std::vector<std::string> table_cells(std::string_view line) {
   std::vector<std::string> cells(1);
   std::string_view close;
@@ -38,6 +46,8 @@ std::vector<std::string> table_cells(std::string_view line) {
     const std::string_view rest = line.substr(at);
     if (!close.empty()) {
       if (starts_with(rest, close)) close = {};
+    } else if (rest[0] == '\\' && rest.size() > 1) {
+      cells.back() += line[at++];  // and the character behind it, below
     } else if (starts_with(rest, "[[")) {
       close = "]]";
     } else if (starts_with(rest, "{{")) {
@@ -55,6 +65,7 @@ std::vector<std::string> table_cells(std::string_view line) {
   return cells;
 }
 
+/// The line below a table's heading.
 bool is_table_rule(std::string_view line) {
   return starts_with(line, "|") && line.find('-') != std::string_view::npos &&
          line.find_first_not_of("|-: ") == std::string_view::npos;
@@ -170,7 +181,7 @@ class Parser {
       fail(at, "steps are '## ' and headings inside a step '### '; the title stands in the front matter");
     } else if (starts_with(text, "|")) {
       table();
-    } else if (starts_with(text, "- ") || starts_with(text, "* ")) {
+    } else if (is_bullet(text)) {
       item(LessonBlock::Kind::bullet, 2);
     } else if (const std::size_t skip = numbered_item(text)) {
       item(LessonBlock::Kind::numbered, skip);
@@ -181,15 +192,12 @@ class Parser {
     }
   }
 
-  /// Lines up to one that is empty or begins another block.
+  /// The lines of one paragraph or item.
   std::string gathered(std::size_t skip) {
     std::string text = trimmed(current().substr(skip));
     for (++m_at; m_at < m_lines.size(); ++m_at) {
-      const std::string_view next = current();
-      if (trimmed(next).empty() || starts_with(next, "```") || starts_with(next, "#") || starts_with(next, "|") ||
-          starts_with(next, "- ") || starts_with(next, "> ") || numbered_item(next))
-        break;
-      text += "\n" + trimmed(next);
+      if (begins_block(current())) break;
+      text += "\n" + trimmed(current());
     }
     return text;
   }
@@ -215,7 +223,7 @@ class Parser {
     block.kind = LessonBlock::Kind::table;
     block.line = line();
     for (; m_at < m_lines.size() && starts_with(current(), "|"); ++m_at) {
-      if (is_table_rule(current())) continue;
+      if (line() == block.line + 1 && is_table_rule(current())) continue;
       std::vector<LessonText> row;
       for (const std::string& cell : table_cells(current())) row.push_back(inlines(cell, line()));
       if (!block.table.empty() && row.size() != block.table[0].size())
@@ -260,16 +268,15 @@ class Parser {
       const std::string like = toml_string(table, "like");
       const auto is_like = [&](const LessonRun& r) { return r.name == like; };
       const auto found = std::find_if(m_lesson.runs.begin(), m_lesson.runs.end(), is_like);
-      if (found == m_lesson.runs.end()) fail(at, "like: no run named '" + like + "' stands above");
+      if (found == m_lesson.runs.end()) fail(table.line("like"), "like: no run named '" + like + "' stands above");
       run = *found;
     }
     run.name = name;
-    run.file = m_lesson.file;
     run.line = at;
     run.timed = toml_bool(table, "timed", run.timed);
     run.tensors = toml_string(table, "tensors", run.tensors);
     if (!run.tensors.empty() && !is_inside_folder(run.tensors))
-      fail(at, "tensors: '" + run.tensors + "' is outside the lesson's folder");
+      fail(table.line("tensors"), "tensors: '" + run.tensors + "' is outside the lesson's folder");
     for (const auto& [key, value] : table.values.items()) {
       if (key == "like" || key == "timed" || key == "tensors") continue;
       if (value.is_string())
@@ -295,10 +302,9 @@ class Parser {
 
   void show(const std::string& text, int at) {
     const TomlTable table = parse_toml(text, m_lesson.file, at + 1);
-    check_toml_keys(table, {"runs", "kernel", "cta", "i", "j", "operation", "moment", "point", "panel"});
     LessonShow show;
     show.line = at;
-    show.runs = toml_strings(table, "runs");
+    panel(show, table);
     show.kernel = toml_string(table, "kernel", "");
     if (table.has("cta")) show.cta = toml_integer(table, "cta", 0, INT32_MAX);
     if (table.has("i")) show.i = toml_integer(table, "i", 0, INT32_MAX);
@@ -312,12 +318,14 @@ class Parser {
     else if (moment == "done")
       show.at_end = true;
     else if (moment != "middle")
-      fail(at, "moment: '" + moment + "' is not one of begin, middle, end (of the operation), done (of the run)");
+      fail(table.line("moment"),
+           "moment: '" + moment + "' is not one of begin, middle, end (of the operation), done (of the run)");
+    for (const char* key : {"kernel", "i", "j", "moment"})
+      if (show.has_stage() && show.operation.empty() && table.has(key) &&
+          !(show.at_end && key == std::string("moment")))
+        fail(table.line(key), std::string(key) + ": says which 'operation' is meant, and there is none");
     show.point = toml_string(table, "point", "");
-    panel(show, toml_string(table, "panel", "stage"), at);
-    for (const char* key : {"kernel", "cta", "i", "operation", "moment", "point"})
-      if (!show.has_stage() && table.has(key))
-        fail(at, std::string(key) + ": says where on a stage to look, and this panel has none");
+    look(show, table);
     LessonBlock block;
     block.kind = LessonBlock::Kind::show;
     block.line = at;
@@ -327,33 +335,68 @@ class Parser {
     m_lesson.shows.push_back(std::move(show));
   }
 
-  void panel(LessonShow& show, const std::string& name, int at) {
+  /// How close the stage is, how much of the run the timeline shows; what a sweep goes over.
+  void look(LessonShow& show, const TomlTable& table) {
+    using View = LessonShow::View;
+    const std::string view = toml_string(table, "view", "two SMs"), timeline = toml_string(table, "timeline", "strips");
+    if (view == "one SM")
+      show.view = View::one_sm;
+    else if (view == "GPU")
+      show.view = View::gpu;
+    else if (view != "two SMs")
+      fail(table.line("view"), "view: '" + view + "' is not one of one SM, two SMs, GPU");
+    if (timeline == "tall")
+      show.tall_timeline = true;
+    else if (timeline != "strips")
+      fail(table.line("timeline"), "timeline: '" + timeline + "' is not one of strips, tall");
+    if (table.has("zoom")) show.zoom = toml_integer(table, "zoom", 1, 10'000);
+    if (show.panel != LessonShow::Panel::sweep) return;
+    show.over = toml_string(table, "over");
+    show.quantity = toml_string(table, "quantity");
+  }
+
+  /// The panel with its runs, and whether it knows the table's keys.
+  void panel(LessonShow& show, const TomlTable& table) {
     using Panel = LessonShow::Panel;
-    static const std::pair<const char*, Panel> panels[] = {
-        {"stage", Panel::stage},         {"bytes", Panel::bytes},   {"roofline", Panel::roofline},
-        {"occupancy", Panel::occupancy}, {"memory", Panel::memory}, {"softmax", Panel::softmax}};
-    std::string names;
-    bool known = false;
-    for (const auto& [other, which] : panels) {
-      if (name == other) {
-        show.panel = which;
-        known = true;
-      }
-      names += (names.empty() ? "" : ", ") + std::string(other);
+    struct Choice {
+      const char* name;
+      Panel panel;
+      std::size_t runs;  // at most
+      std::vector<std::string> keys;
+    };
+    static const std::vector<std::string> of_stage = {"kernel", "cta",   "i",    "j",    "operation",
+                                                      "moment", "point", "view", "zoom", "timeline"};
+    static const std::vector<Choice> choices = {{"stage", Panel::stage, 2, of_stage},
+                                                {"bytes", Panel::bytes, 2, of_stage},
+                                                {"roofline", Panel::roofline, 2, {}},
+                                                {"occupancy", Panel::occupancy, 4, {}},
+                                                {"memory", Panel::memory, 2, {}},
+                                                {"softmax", Panel::softmax, 1, {"j"}},
+                                                {"sweep", Panel::sweep, 2, {"over", "quantity"}}};
+    const std::string name = toml_string(table, "panel", "stage");
+    const auto choice = std::find_if(choices.begin(), choices.end(), [&](const Choice& c) { return c.name == name; });
+    if (choice == choices.end()) {
+      std::string names;
+      for (const Choice& other : choices) names += (names.empty() ? "" : ", ") + std::string(other.name);
+      fail(table.line("panel"), "panel: '" + name + "' is not one of " + names);
     }
-    if (!known) fail(at, "panel: '" + name + "' is not one of " + names);
-    const std::size_t most = show.panel == Panel::occupancy ? 4 : show.panel == Panel::softmax ? 1 : 2;
-    if (show.runs.empty() || show.runs.size() > most)
-      fail(at, "runs: the panel '" + name + "' shows " +
-                   (most == 1   ? "one run"
-                    : most == 2 ? "one run or two"
-                                : "one run to four"));
+    show.panel = choice->panel;
+    std::vector<std::string> known = {"runs", "panel"};
+    known.insert(known.end(), choice->keys.begin(), choice->keys.end());
+    for (const std::string& key : of_stage)
+      if (table.has(key.c_str()) && std::find(known.begin(), known.end(), key) == known.end())
+        fail(table.line(key), key + ": says where on a stage to look, and the panel '" + name + "' has none");
+    check_toml_keys(table, known);
+    show.runs = toml_strings(table, "runs");
+    if (show.runs.empty() || show.runs.size() > choice->runs)
+      fail(table.line("runs"), "runs: the panel '" + name + "' shows " +
+                                   (choice->runs == 1   ? "one run"
+                                    : choice->runs == 2 ? "one run or two"
+                                                        : "one run to four"));
   }
 
   LessonText text_of(const TomlTable& table, const char* key) {
-    const std::string text = toml_string(table, key);
-    const auto at = table.lines.find(key);
-    return inlines(text, at == table.lines.end() ? table.first_line : at->second);
+    return inlines(toml_string(table, key), table.line(key));
   }
 
   /// A list of pairs ["text", "text"]; an item may be a lone text when `lone` says so.
@@ -394,19 +437,19 @@ class Parser {
     ask.id = toml_string(table, "id", std::to_string(ask.step + 1) + "." + std::to_string(nth));
     for (const LessonAsk& other : m_lesson.asks)
       if (other.id == ask.id)
-        fail(at, "a question with the id '" + ask.id + "' stands in line " + std::to_string(other.line));
+        fail(table.line("id"), "a question with the id '" + ask.id + "' stands in line " + std::to_string(other.line));
     ask.predict = toml_bool(table, "predict", false);
     ask.question = text_of(table, "question");
-    for (const std::string& hint : toml_strings(table, "hint")) ask.hints.push_back(inlines(hint, at));
+    for (const std::string& hint : toml_strings(table, "hint")) ask.hints.push_back(inlines(hint, table.line("hint")));
     ask.reason = text_of(table, "reason");
-    if (kind == "number")
+    if (kind == name_of(LessonAsk::Kind::number))
       number(ask, table);
-    else if (kind == "choice")
-      choice(ask, table, at);
-    else if (kind == "order")
-      order(ask, table, at);
+    else if (kind == name_of(LessonAsk::Kind::choice))
+      choice(ask, table);
+    else if (kind == name_of(LessonAsk::Kind::order))
+      order(ask, table);
     else
-      fail(at, "kind: '" + kind + "' is not one of number, choice, order");
+      fail(table.line("kind"), "kind: '" + kind + "' is not one of number, choice, order");
     LessonBlock block;
     block.kind = LessonBlock::Kind::ask;
     block.line = at;
@@ -421,10 +464,11 @@ class Parser {
     ask.unit = toml_string(table, "unit", "");
     ask.tolerance = toml_string(table, "tolerance", "2 %");
     for (const auto& [answer, say] : pairs(table, "mistakes", false))
-      ask.mistakes.push_back({answer, inlines(say, ask.line)});
+      ask.mistakes.push_back({answer, inlines(say, table.line("mistakes"))});
   }
 
-  void choice(LessonAsk& ask, const TomlTable& table, int at) {
+  void choice(LessonAsk& ask, const TomlTable& table) {
+    const int at = table.line("wrong");
     ask.kind = LessonAsk::Kind::choice;
     ask.right = toml_string(table, "right");
     std::set<std::string> seen = {ask.right};
@@ -435,7 +479,8 @@ class Parser {
     if (ask.mistakes.empty()) fail(at, "wrong: a choice needs at least one wrong option");
   }
 
-  void order(LessonAsk& ask, const TomlTable& table, int at) {
+  void order(LessonAsk& ask, const TomlTable& table) {
+    const int at = table.line("items");
     ask.kind = LessonAsk::Kind::order;
     ask.descending = toml_bool(table, "descending", false);
     std::set<std::string> seen;
@@ -447,6 +492,21 @@ class Parser {
     for (const auto& item : ask.items)
       if (item.expression.empty() != ask.items[0].expression.empty())
         fail(at, "items: either all have an expression, or none has");
+    if (!table.has("mistakes")) return;
+    const Json& list = table.values["mistakes"];
+    const auto is_text = [](const Json& text) { return text.is_string(); };
+    for (const Json& item : list) {
+      if (!item.is_array() || item.size() != 3 || !std::all_of(item.begin(), item.end(), is_text))
+        throw Error(ErrorKind::input,
+                    table.place("mistakes") +
+                        ": 'mistakes' of an order is a list of [\"item\", \"item that it must not stand "
+                        "before\", \"why\"]");
+      for (const std::size_t n : {std::size_t{0}, std::size_t{1}})
+        if (!seen.count(item[n].get<std::string>()))
+          fail(at, "mistakes: '" + item[n].get<std::string>() + "' is not one of the items");
+      ask.mistakes.push_back(
+          {item[0].get<std::string>(), inlines(item[2].get<std::string>(), at), item[1].get<std::string>()});
+    }
   }
 
   Lesson m_lesson;
@@ -455,6 +515,15 @@ class Parser {
 };
 
 }  // namespace
+
+const char* name_of(LessonAsk::Kind kind) {
+  switch (kind) {
+    case LessonAsk::Kind::number: return "number";
+    case LessonAsk::Kind::choice: return "choice";
+    case LessonAsk::Kind::order: break;
+  }
+  return "order";
+}
 
 Lesson parse_lesson(std::string_view text, const std::string& file) { return Parser(text, file).parse(); }
 

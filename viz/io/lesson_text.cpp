@@ -113,12 +113,6 @@ LessonText parse_lesson_text(std::string_view text, const std::string& file, int
   return Reader(text, file, line).read();
 }
 
-std::string plain_text(const LessonText& text, const std::string& value) {
-  std::string plain;
-  for (const LessonSpan& span : text) plain += span.kind == Kind::value ? value : span.text;
-  return plain;
-}
-
 bool is_inside_folder(const std::string& path) {
   if (path.empty() || path[0] == '/' || path[0] == '~' || path.find('\\') != std::string::npos ||
       path.find(':') != std::string::npos)

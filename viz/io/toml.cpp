@@ -85,10 +85,12 @@ Json json_of(const toml::node& node, const std::string& place) {
 
 }  // namespace
 
-std::string TomlTable::place(const std::string& key) const {
-  const auto line = lines.find(key);
-  return file + ":" + std::to_string(line == lines.end() ? first_line : line->second);
+int TomlTable::line(const std::string& key) const {
+  const auto found = lines.find(key);
+  return found == lines.end() ? first_line : found->second;
 }
+
+std::string TomlTable::place(const std::string& key) const { return file + ":" + std::to_string(line(key)); }
 
 #ifdef FLASHSCOPE_HAS_TOML
 bool can_read_toml() { return true; }

@@ -16,7 +16,9 @@ struct TomlTable {
   std::map<std::string, int> lines;  // of the keys at the top
 
   bool has(const char* key) const { return values.contains(key); }
-  /// "lesson.md:12", the key's line; that of the table where the key is absent.
+  /// Of the key; that of the table where the key is absent.
+  int line(const std::string& key) const;
+  /// "lesson.md:12", the key's line.
   std::string place(const std::string& key = "") const;
 };
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "viz/core/text.h"
 #include "viz/panels/panels.h"
@@ -8,21 +7,6 @@
 
 namespace flashscope::viz {
 namespace {
-
-std::string value_text(ComparisonRow::Kind kind, double value) {
-  return kind == ComparisonRow::Kind::time ? time_text(value) : size_text(value);
-}
-
-/// Predicted over recorded as a difference: "+3.1 %".
-std::string error_text(const ComparisonRow& row) {
-  const std::optional<double> ratio = row.ratio();
-  if (!ratio) return "";
-  char buffer[32];
-  const double percent = (*ratio - 1) * 100;
-  if (std::fabs(percent) < 0.05) return "0.0 %";  // and not -0.0 %
-  std::snprintf(buffer, sizeof buffer, "%+.1f %%", percent);
-  return buffer;
-}
 
 /// Heights in units; a row of a table is as high as the panel leaves it.
 constexpr float kHead = 22, kAfterTable = 5, kSource = 20, kRatios = 61, kButton = 28, kLeastRow = 14, kRow = 18;
@@ -46,13 +30,13 @@ void table(const Ui& ui, ImDrawList* list, const Rect& area, const Comparison& c
   for (const ComparisonRow& row : comparison.rows) {
     const Rect line = {area.x, y, area.w, row_h};
     const auto cell = [&](float x, const kernels::Measured<double>& v) {
-      draw_text(ui, list, font, x, y, value_w, v.value ? c.text : c.text_dim,
-                v.value ? value_text(row.kind, *v.value) : "–", Align::right);
+      draw_text(ui, list, font, x, y, value_w, v.value ? c.text : c.text_dim, v.value ? row.value_text(*v.value) : "–",
+                Align::right);
     };
     draw_text(ui, list, font, area.x, y, label_w, c.text, row.label);
     cell(x1, row.predicted);
     cell(x2, row.measured);
-    draw_text(ui, list, font, x3, y, error_w, c.text, error_text(row), Align::right);
+    draw_text(ui, list, font, x3, y, error_w, c.text, row.error_text(), Align::right);
     if (ImGui::IsMouseHoveringRect({line.x, line.y}, {line.right(), line.bottom()})) {
       std::string tip = row.label + ": " + row.note;
       if (!row.predicted.value) tip += "\npredicted: unavailable (" + row.predicted.reason + ")";

@@ -64,8 +64,6 @@ float write(const Look& look, const PageText& text, Color color, float indent = 
   return height;
 }
 
-PageText plain(const std::string& text) { return {{PageSpan::Style::text, kept_together(text), "", "", nullptr}}; }
-
 void gap(const Look& look, float units) { ImGui::Dummy({0, look.ui.px(units)}); }
 
 void table(const Look& look, const std::vector<std::vector<PageText>>& rows) {
@@ -181,7 +179,7 @@ class AskWidget {
   AskState& edit() { return m_state.asks[m_open.lesson.asks[m_ask.index].id]; }
 
   void inside() {
-    if (m_ask.predict) write(m_look, {{PageSpan::Style::strong, "Predict first.", "", "", nullptr}}, m_colors.text_dim);
+    if (m_ask.predict) write(m_look, {{PageSpan::Style::strong, "Predict first."}}, m_colors.text_dim);
     write(m_look, m_ask.question, m_colors.text);
     switch (m_ask.kind) {
       case LessonAsk::Kind::number: number(); break;
@@ -190,15 +188,13 @@ class AskWidget {
     }
     for (const PageText& hint : m_ask.hints) write(m_look, hint, m_colors.text_dim, m_look.ui.px(8));
     if (!m_ask.verdict.empty())
-      write(m_look, {{PageSpan::Style::strong, kept_together(m_ask.verdict), "", "", nullptr}},
+      write(m_look, {{PageSpan::Style::strong, kept_together(m_ask.verdict)}},
             m_ask.good ? m_colors.good : m_colors.text);
     if (!m_ask.remark.empty()) write(m_look, m_ask.remark, m_ask.good ? m_colors.text_dim : m_colors.warning);
     buttons();
     if (!m_ask.closed) return;
     if (m_ask.says_answer)
-      write(m_look,
-            {{PageSpan::Style::text, "Answer: ", "", "", nullptr},
-             {PageSpan::Style::strong, kept_together(m_ask.answer), "", "", nullptr}},
+      write(m_look, {{PageSpan::Style::text, "Answer: "}, {PageSpan::Style::strong, kept_together(m_ask.answer)}},
             m_colors.text);
     write(m_look, m_ask.reason, m_colors.text);
   }
@@ -359,7 +355,7 @@ void draw_block(const Look& look, const PageBlock& block, LearnState& state, con
       gap(look, 4);
       break;
     case Kind::code: {
-      PageText code = {{PageSpan::Style::code, "", "", "", nullptr}};
+      PageText code = {{PageSpan::Style::code, ""}};
       std::size_t begin = 0;
       while (begin < block.code.size()) {
         const std::size_t end = std::min(block.code.find('\n', begin), block.code.size());
@@ -407,7 +403,7 @@ void lesson_step(const Look& look, LearnState& state, const LessonBook& book, co
     ImGui::TextUnformatted("Computing this lesson’s numbers …");
     ImGui::ProgressBar(static_cast<float>(book.progress), {-1, ui.px(6)}, "");
   } else {
-    const LessonPage page = lesson_page(*book.open, state, *book.library);
+    const LessonPage page = lesson_page(*book.open, state);
     const ImVec2 at = ImGui::GetCursorScreenPos();
     ImGui::Dummy({0, draw_paragraph(ui, ImGui::GetWindowDrawList(), look.title, at.x, at.y,
                                     ImGui::GetContentRegionAvail().x, c.text, page.title, 1.1f)});
