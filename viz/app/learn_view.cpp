@@ -25,6 +25,7 @@ void look_as_shown(AppState& state, const LessonBook& book, const FollowedShow& 
     state.stage_level = static_cast<int>(show.view);
     state.tall_timeline = show.tall_timeline;
     state.timeline = {};
+    state.side = 1;  // where there is room for one stage: that of the run which the show names last
     try {
       if (show.panel == LessonShow::Panel::sweep) state.sweep = sweep_of(*book.open, show);
     } catch (const Error&) {

@@ -233,15 +233,17 @@ class Workspace {
     const std::size_t sides = followed.show->runs.size();
     const float bottom_h = whole(std::min(m_ui.px(sides == 1 ? 92 : 112), body.h * 0.25f));
     const float caption_h = whole(m_ui.px(20));
-    caption({x + m_ui.px(4), body.y, w - m_ui.px(8), caption_h},
-            stage_caption(m_results, state.stage_level, sides == 2));
     const Rect above = {x, body.y + caption_h, w, body.h - caption_h - bottom_h - gap};
     const float table_w = followed.show->panel == LessonShow::Panel::bytes ? whole(m_ui.px(300)) + gap : 0;
-    // Beside the table there may be room for one stage only: that of the run which the show names last.
+    // There may be room for one stage only: at first that of the run which the show names last.
     const bool one = sides == 1 || (w - table_w - gap) / 2 < m_ui.px(280);
+    const std::string switches = one && sides == 2 ? "S: the other algorithm. " : "";
+    caption({x + m_ui.px(4), body.y, w - m_ui.px(8), caption_h},
+            switches + stage_caption(m_results, state.stage_level, sides == 2));
     const float stage_w = one ? w - table_w : whole((w - table_w - gap) / 2);
     const std::vector<Tensor> order = tensors_of_both(m_results);
-    for (std::size_t side = one ? sides - 1 : 0; side < sides; ++side) {
+    const std::size_t first = one && sides == 2 ? static_cast<std::size_t>(state.side) : 0;
+    for (std::size_t side = first; side < (one ? first + 1 : sides); ++side) {
       const Rect place = {x + (one ? 0 : static_cast<float>(side) * (stage_w + gap)), above.y, stage_w, above.h};
       // While a new stage is computed the old one would answer another step.
       if (m_results.settings == state.settings)
