@@ -42,6 +42,8 @@ constexpr int kL2Slices = 32, kL2SpreadPermille = 173;
 /// The first CTAs of a grid that leaves SMs empty start on neighbours all the same: flashscope_l2_probe on an H200.
 constexpr std::int64_t kFirstCtas = 8;
 
+/// Kernels of fewer waves end by who was done first: no head of theirs stands for another.
+constexpr std::int64_t kFewestWaves = 64;
 /// Where heads are passed over, the end of the last wave may be off by one part in so many of the kernel's time.
 constexpr std::int64_t kWaveShare = 200, kGoodWaveShare = 400;
 
@@ -265,6 +267,7 @@ class Run {
       return 0;
     const std::int64_t group = launch.ctas() / m_schedule.problem().num_kv_heads();
     const std::int64_t slots = static_cast<std::int64_t>(m_residents.size());
+    if (launch.ctas() < kFewestWaves * slots) return 0;
     return (slots + group - 1) / group * group;
   }
 

@@ -60,9 +60,8 @@ std::string extrapolation_note(const Schedule& schedule, const Prediction& predi
   if (prediction.simulated_heads == 0)
     return "HBM traffic and time: the first CTAs of each kernel simulated, the rest continued in a straight line; counts "
            "are exact.";
-  return formatted(
-      "HBM traffic and time: {} of {} heads simulated, the rest continued in a straight line; counts are exact.",
-      grouped(prediction.simulated_heads), grouped(heads));
+  return formatted("HBM traffic and time: from {} of {} heads, continued to all; counts are exact.",
+                   grouped(prediction.simulated_heads), grouped(heads));
 }
 
 Json measured_json(const kernels::Measured<std::int64_t>& measured) {
