@@ -118,7 +118,7 @@ click 312 202; click 342 152; snapshot; [ "$(order o)" != "$first" ] || fail "th
 click 325 255; snapshot; is "tries" "$(tries o)" 1
 look order-wrong
 # Show the answer stands beside Check.
-click 420 280; snapshot; is "flags" "$(flags o)" sg
+click 420 303; snapshot; is "flags" "$(flags o)" sg
 look order-shown
 
 # 3. A choice, wrong, then its answer shown; a guess; the lecturer's box.
