@@ -13,7 +13,7 @@ namespace {
 constexpr int kMaxLevels = 40;  // of parentheses: deeper is a mistake, and would recurse as deep
 constexpr std::size_t kMaxLength = 500;
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_name_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 class Evaluator {
@@ -114,7 +114,7 @@ class Evaluator {
     if (m_rest.empty()) fail("something is missing at the end");
     if (take("(")) return in_parentheses();
     if (is_digit(m_rest[0]) || m_rest[0] == '.') return literal();
-    if (is_letter(m_rest[0])) {
+    if (is_name_letter(m_rest[0])) {
       const std::string name = identifier();
       return take("(") ? function(name) : field_of(name);
     }
@@ -149,7 +149,7 @@ class Evaluator {
 
   std::string identifier() {
     std::size_t end = 0;
-    while (end < m_rest.size() && (is_letter(m_rest[end]) || is_digit(m_rest[end]))) ++end;
+    while (end < m_rest.size() && (is_name_letter(m_rest[end]) || is_digit(m_rest[end]))) ++end;
     std::string name(m_rest.substr(0, end));
     m_rest.remove_prefix(end);
     return name;
@@ -194,7 +194,7 @@ class Evaluator {
     const Json* at = &m_documents(name);
     std::string path = name;
     for (;;) {
-      if (m_rest.substr(0, 1) == "." && m_rest.size() > 1 && is_letter(m_rest[1])) {
+      if (m_rest.substr(0, 1) == "." && m_rest.size() > 1 && is_name_letter(m_rest[1])) {
         m_rest.remove_prefix(1);
         const std::string key = identifier();
         at = member(*at, key, path);
