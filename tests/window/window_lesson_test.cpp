@@ -160,7 +160,9 @@ struct Desk {
       }
       case Panel::sweep: {
         const SweepRequest request = {stage_settings(*book.open, show), sweep_of(*book.open, show).over};
-        const auto job = make_sweep(request, {load_machine(request.settings.gpu)}, {});
+        const std::vector<Machine> machines = {load_machine(request.settings.gpu)};  // the job refers to them
+        const std::vector<Recording> none;
+        const auto job = make_sweep(request, machines, none);
         while (job->step([] { return true; })) {
         }
         sweep_panel(ui, area, app, sweep_figure(job->result(), sweep_of(*book.open, show).show, {}), 1);

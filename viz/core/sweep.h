@@ -56,7 +56,7 @@ std::vector<int> sweep_values(const SweepRequest& request, const std::vector<Rec
 /// Score tiles of one head above which a point is not timed in a sweep.
 inline constexpr std::int64_t kSweepTiles = 70'000;
 
-/// Cheap points first: each slice is one point counted, then one point timed.
+/// Cheap points first: each slice is one point counted, then one point timed. The job refers to both lists.
 std::unique_ptr<SlicedJob<SweepResult>> make_sweep(const SweepRequest& request, const std::vector<Machine>& machines,
                                                    const std::vector<Recording>& recordings);
 
