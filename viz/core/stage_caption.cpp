@@ -36,11 +36,11 @@ std::string stage_caption(const Results& results, int level, bool both) {
   const AttentionProblem &whole = results.settings.problem, &drawn = results.stage_problem;
   std::string text = "Stage: " + heads_drawn(drawn, whole) + ", " + rows_drawn(drawn, whole) + ". Tiles " +
                      std::to_string(results.settings.tile.br) + " × " + std::to_string(results.settings.tile.bc) +
-                     (both ? ", one clock for both." : ".");
+                     (both ? ", one clock." : ".");
   if (results.stage[0] && level < kWholeGpu)
     text += (level == 0 ? " SM 0" : " SM 0–1") +
             (" of " + grouped(static_cast<std::int64_t>(results.stage[0]->machine().num_sms.value))) +
-            " in view (Z, Shift+Z).";
+            " (Z, Shift+Z).";
   return text;
 }
 
