@@ -334,9 +334,11 @@ TEST_CASE("a sweep over N takes the mask and the packed sequences along") {
   pack_sequences(s.problem, 3);
   const std::vector<Machine> machines = {small_machine()};  // the job keeps a reference
   const auto job = make_sweep({s, SweepOver::seqlen}, machines, {});
-  while (job->step([] { return true; })) {
-  }
+  std::size_t to_come = job->result().to_come;
+  CHECK(to_come > 0);
+  while (job->step([] { return true; })) CHECK(job->result().to_come == --to_come);  // a stopped one is told from a whole one
   const SweepResult result = job->result();
+  CHECK(result.to_come == 0);
   for (const SweepPoint& point : result.sides[0]) {
     CAPTURE(point.value);
     REQUIRE(point.settings);

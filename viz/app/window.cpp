@@ -541,7 +541,7 @@ void run_window(AppState state, std::vector<Machine> machines, std::function<std
     if (frame.confirm) session.confirm();
     if (frame.measure) session.request_live({state.settings, ++measurements});
     if (frame.cancel) cancel_shown(session, state);
-    if (frame.resume) session.resume_validation();
+    if (frame.resume) state.view == View::validate ? session.resume_validation() : session.resume_sweep();
   }
   if (!is_saved)
     if (const std::string refused = save_progress(kept_progress, saved); !refused.empty())

@@ -320,7 +320,7 @@ class Workspace {
         case Inspector::sweep:
           if (!m_results.sweep) break;
           return answer(sweep_panel(m_ui, area, state, sweep_figure(*m_results.sweep, state.sweep.show, *m_recordings),
-                                    m_results.sweep_progress));
+                                    m_results.sweep_progress, m_results.sweep->to_come > 0));
         case Inspector::softmax: return softmax_panel(m_ui, area, state, softmax_steps(state.softmax));
         case Inspector::occupancy: {
           if (!machine()) break;

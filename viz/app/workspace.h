@@ -16,7 +16,7 @@ struct FrameResult {
   bool measure = false;         // on the GPU of this machine
   bool confirm = false;         // run the whole problem however long it takes
   bool cancel = false;          // stop what is under way
-  bool resume = false;          // go on with a validation that was stopped
+  bool resume = false;          // go on with the validation or sweep in view, which was stopped
   bool holding = false;         // a control is being dragged: what changes belongs to one change
 };
 

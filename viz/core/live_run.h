@@ -18,6 +18,13 @@ namespace flashscope::viz {
 /// kernels::open_device(), or a test's own; empty: there is none. May throw Error.
 using OpenDevice = std::function<std::unique_ptr<kernels::Device>()>;
 
+/// A page reaches no GPU that kernels could run on.
+#ifdef __EMSCRIPTEN__
+inline constexpr bool kCanReachGpu = false;
+#else
+inline constexpr bool kCanReachGpu = true;
+#endif
+
 struct LiveRequest {
   Settings settings;
   int press = 0;  // counts the user's wishes: the same settings can be measured again

@@ -74,6 +74,7 @@ class Session {
   void cancel_sweep() { m_sweep.cancel(); }
   void cancel_validation() { m_validation.cancel(); }
   void resume_validation() { m_validation.resume(); }
+  void resume_sweep() { m_sweep.resume(); }
   void cancel_live() { m_live.cancel(); }
   /// The latest results; the old ones stay until the first part of the new is there.
   const Results& poll();

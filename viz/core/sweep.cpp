@@ -110,7 +110,11 @@ class SweepJob final : public SlicedJob<SweepResult> {
     }
     return ++m_next < m_tasks.size();
   }
-  SweepResult result() const override { return m_result; }
+  SweepResult result() const override {
+    SweepResult known = m_result;
+    known.to_come = m_tasks.size() - m_next;
+    return known;
+  }
   double progress() const override {
     // Timing takes nearly all of it, and the last points most of that.
     const double share = m_tasks.empty() ? 1 : static_cast<double>(m_next) / static_cast<double>(m_tasks.size());

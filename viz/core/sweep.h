@@ -48,6 +48,7 @@ struct SweepPoint {
 struct SweepResult {
   SweepRequest request;
   std::array<std::vector<SweepPoint>, 2> sides;  // in order of value; those still to come have nothing
+  std::size_t to_come = 0;                       // slices
 };
 
 /// The values of a sweep, and those of recorded rows that differ from the settings in nothing else.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "viz/core/live_run.h"
 #include "viz/core/text.h"
 #include "viz/panels/panels.h"
 #include "viz/render/rich_text.h"
@@ -139,7 +140,7 @@ Request comparison_panel(const Ui& ui, const Rect& area, const Results& results,
     ImGui::SameLine();
     if (ImGui::Button("Cancel")) request = Request::cancel;
     ImGui::PopFont();
-  } else {
+  } else if (kCanReachGpu) {
     ImGui::PushFont(ui.fonts.small);
     if (ImGui::Button("Measure on this GPU")) request = Request::measure;
     if (ImGui::IsItemHovered())

@@ -45,7 +45,8 @@ void bytes_panel(const Ui& ui, const Rect& area, const AppState& state, const By
                  const std::vector<Comparison>& comparisons);
 void roofline_panel(const Ui& ui, const Rect& area, const Figure& figure);
 /// `figure`: of the sweep as far as it is computed.
-Request sweep_panel(const Ui& ui, const Rect& area, AppState& state, const Figure& figure, double progress);
+/// `is_part`: some of the sweep is not known, and with `progress` 1 nothing works on it.
+Request sweep_panel(const Ui& ui, const Rect& area, AppState& state, const Figure& figure, double progress, bool is_part = false);
 void softmax_panel(const Ui& ui, const Rect& area, AppState& state, const SoftmaxSteps& steps);
 void occupancy_panel(const Ui& ui, const Rect& area, const Machine& machine, const std::vector<OccupancyRow>& rows);
 /// `doing`: the operation in words.

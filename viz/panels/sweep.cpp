@@ -21,7 +21,8 @@ void choose(const Ui& ui, const char* label, const std::vector<Entry<Which>>& li
 
 }  // namespace
 
-Request sweep_panel(const Ui& ui, const Rect& area, AppState& state, const Figure& figure, double progress) {
+Request sweep_panel(const Ui& ui, const Rect& area, AppState& state, const Figure& figure, double progress,
+                    bool is_part) {
   Request request = Request::none;
   ImDrawList* list = begin_panel(ui, "sweep", area);
   ImGui::PushFont(ui.fonts.small);
@@ -29,13 +30,19 @@ Request sweep_panel(const Ui& ui, const Rect& area, AppState& state, const Figur
   ImGui::SameLine(0, ui.px(22));
   choose(ui, "show", sweep_shows(), state.sweep.show);
   const float top = ImGui::GetCursorScreenPos().y + ui.px(4);
-  const float bar_h = progress < 1 ? ui.px(28) : 0;
+  const bool is_stopped = is_part && progress >= 1;
+  const float bar_h = progress < 1 || is_stopped ? ui.px(28) : 0;
   draw_figure(ui, list, {area.x + ui.px(12), top, area.w - ui.px(24), area.bottom() - top - ui.px(10) - bar_h}, figure);
   if (progress < 1) {
     ImGui::SetCursorScreenPos({area.x + ui.px(12), area.bottom() - ui.px(30)});
     ImGui::ProgressBar(static_cast<float>(progress), {area.w - ui.px(100), ui.px(20)}, "simulating");
     ImGui::SameLine();
     if (ImGui::Button("Cancel")) request = Request::cancel;
+  } else if (is_stopped) {
+    draw_text(ui, list, ui.fonts.small, area.x + ui.px(12), area.bottom() - ui.px(28), area.w - ui.px(100), ui.colors->warning,
+              "Stopped: some points are missing.");
+    ImGui::SetCursorScreenPos({area.right() - ui.px(82), area.bottom() - ui.px(30)});
+    if (ImGui::Button("Go on", {ui.px(70), 0})) request = Request::resume;
   }
   ImGui::PopFont();
   end_panel();
