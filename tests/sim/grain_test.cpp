@@ -57,11 +57,12 @@ void check_alike(const Long& l, const Prediction& coarse, const Prediction& whol
   CHECK(off(coarse.hbm.read, whole.hbm.read) <= most);
   CHECK(off(coarse.hbm.write + coarse.hbm_dirty_bytes, whole.hbm.write + whole.hbm_dirty_bytes) <= most);
   CHECK(off(coarse.time, whole.time) <= 0.01);
-  if (std::getenv("V"))
-    MESSAGE(name << " " << l.seqlen_q << "x" << l.seqlen_k << std::string(l.causal ? " causal" : "")
-                 << std::string(l.pass == Pass::backward ? " backward" : "") << ": steps " << whole.operations << " -> "
-                 << coarse.operations << ", time " << 100 * off(coarse.time, whole.time) << " %, HBM reads "
-                 << 100 * off(coarse.hbm.read, whole.hbm.read) << " %");
+}
+
+std::string described(const std::string& name, const AttentionProblem& p, const Machine& machine) {
+  return name + " " + name_of(p.pass) + " " + std::to_string(p.heads) + "/" + std::to_string(p.kv_heads) + " heads " +
+         std::to_string(p.seqlen_q) + " x " + std::to_string(p.seqlen_k) + " head_dim " + std::to_string(p.head_dim) +
+         (p.causal ? " causal" : "") + " L2 " + std::to_string(machine.l2_bytes.value / (1 << 20));
 }
 
 TEST_CASE("loops in the largest steps, compared with nothing: HBM reads within 0.5 %, time within 1 % of the run tile by tile") {
@@ -148,7 +149,6 @@ TEST_CASE("heads that repeat are passed over: bytes within 0.2 %, time within 0.
       for (Picoseconds reason : kernel.reasons) by_reason += reason;
       CHECK(by_reason == kernel.cta_time);
     }
-    if (std::getenv("V")) MESSAGE(part.simulated_heads << " of " << l.heads << " heads");
   }
   CHECK(passed_over >= 5);
 }
@@ -212,10 +212,7 @@ TEST_CASE("around the budget, larger steps change no counter by more than 0.2 %,
     (ops <= options.op_budget ? below : run.operations < ops ? in_larger_steps : one_by_one)++;
     if (round > rounds(60) && in_larger_steps == 0) continue;
     const Prediction whole = simulate_all(*schedule, machine, {});
-    const std::string what = name + " " + name_of(p.pass) + " " + std::to_string(p.heads) + "/" +
-                             std::to_string(p.kv_heads) + " heads " + std::to_string(p.seqlen_q) + " x " +
-                             std::to_string(p.seqlen_k) + " head_dim " + std::to_string(p.head_dim) +
-                             (p.causal ? " causal" : "") + " L2 " + std::to_string(machine.l2_bytes.value / (1 << 20));
+    const std::string what = described(name, p, machine);
     CAPTURE(what);
     const std::int64_t written = whole.hbm.write + whole.hbm_dirty_bytes;
     CHECK(run.count.sm == whole.count.sm);
@@ -253,10 +250,7 @@ TEST_CASE("beyond the least budget heads may be passed over: bytes within 0.5 %,
     const Prediction run = simulate(*schedule, machine, options);
     const Prediction whole = simulate_all(*schedule, machine, {});
     (run.simulated_heads < p.num_heads() ? passed_over : whole_runs)++;
-    const std::string what = name + " " + name_of(p.pass) + " " + std::to_string(p.heads) + "/" +
-                             std::to_string(p.kv_heads) + " heads " + std::to_string(p.seqlen_q) + " x " +
-                             std::to_string(p.seqlen_k) + " head_dim " + std::to_string(p.head_dim) +
-                             (p.causal ? " causal" : "") + " L2 " + std::to_string(machine.l2_bytes.value / (1 << 20));
+    const std::string what = described(name, p, machine);
     CAPTURE(what);
     const std::int64_t written = whole.hbm.write + whole.hbm_dirty_bytes;
     CHECK(run.count.sm == whole.count.sm);
@@ -285,10 +279,6 @@ TEST_CASE("the first CTAs of each kernel continue the line: HBM bytes within 2 %
     CHECK(off(part.time, whole.time) <= 0.02);
     CHECK(off(part.hbm.read, whole.hbm.read) <= 0.02);
     CHECK(off(part.hbm.write + part.hbm_dirty_bytes, whole.hbm.write + whole.hbm_dirty_bytes) <= 0.02);
-    if (std::getenv("V"))
-      MESSAGE(name << ": steps " << whole.operations << " -> " << part.operations << ", time "
-                   << 100 * off(part.time, whole.time) << " %, HBM reads " << 100 * off(part.hbm.read, whole.hbm.read)
-                   << " %");
   }
 }
 
