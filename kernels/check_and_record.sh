@@ -28,8 +28,9 @@ test_all() {
   return $rc
 }
 # Cases of thousands of problems or CTAs: they meet no code that the others do not, and take hours in a sanitizer.
-# small_test has every kernel in it; SANITIZED=small_test is enough where time is short.
-kSanitized=${SANITIZED:-small_test cases_test backward_test}
+# small_test has every kernel in it, in cases of a dtype and a pass; SANITIZED= (nothing more) is enough where time is short.
+kSmall=(forward-fp32 forward-fp16 forward-bf16 backward-fp32 backward-fp16 backward-bf16)
+kSanitized=${SANITIZED-cases_test backward_test}
 kTooManyForSanitizers="*random*,*more heads*,*hundred*,*long rows*,*large*,*reference of the gradients*"
 # A race planted on purpose must be seen, or "no hazard" means nothing (`full` is not: docs/deviations.md).
 plant() {
@@ -45,9 +46,11 @@ plant() {
 sanitize() {
   local rc=0 tool tests job jobs=()
   plant || rc=1
-  for tool in memcheck racecheck initcheck synccheck; do  # side by side: each takes a core and little of the GPU
-    for tests in $kSanitized; do
-      timeout "${SANITIZE_S:-300}" compute-sanitizer --tool $tool --error-exitcode 9 build/cuda/bin/test_gpu --source-file="*$tests*" --test-case-exclude="$kTooManyForSanitizers" >"$out/${tool}_$tests.log" 2>&1 &
+  for tool in racecheck memcheck initcheck synccheck; do  # side by side: each takes a core and little of the GPU
+    for tests in "${kSmall[@]}" $kSanitized; do
+      local chosen=(--source-file="*$tests*" --test-case-exclude="$kTooManyForSanitizers")
+      [[ $tests == *-* ]] && chosen=(--test-case="small problems: ${tests%-*}*${tests#*-}")
+      timeout "${SANITIZE_S:-300}" compute-sanitizer --tool $tool --error-exitcode 9 build/cuda/bin/test_gpu "${chosen[@]}" >"$out/${tool}_$tests.log" 2>&1 &
       jobs+=($!)
     done
   done
@@ -55,7 +58,7 @@ sanitize() {
     wait "$job" || rc=1
   done
   for tool in memcheck racecheck initcheck synccheck; do
-    for tests in $kSanitized; do
+    for tests in "${kSmall[@]}" $kSanitized; do
       echo "$tool $tests: $(grep -E 'SUMMARY|test cases' "$out/${tool}_$tests.log" | tr '\n' ' ')"
     done
   done

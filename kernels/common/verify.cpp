@@ -110,7 +110,7 @@ struct Yardstick {
   AttentionOutputs reference, same_precision;
 };
 
-/// Computed on the CPU, for a whole problem or a part of one.
+/// Computed on the CPU, of a part of a problem.
 Yardstick yardstick_of(const Schedule& schedule, const AttentionProblem& problem, const AttentionInputs& inputs) {
   AttentionProblem forward = problem;
   forward.pass = Pass::forward;
@@ -247,10 +247,6 @@ AttentionInputs seeded_inputs(const AttentionProblem& problem, std::uint32_t see
   return inputs;
 }
 
-bool is_held_to_itself(const Schedule& schedule) {
-  return schedule.algorithm() == "flash_v1" || algorithm_named(schedule.algorithm(), schedule.problem().pass).quantizes;
-}
-
 AttentionProblem quantized_problem(const AttentionProblem& problem) {
   AttentionProblem p = problem;
   p.dtype = DType::fp32;
@@ -267,15 +263,13 @@ VerifiedOutputs verify_outputs(const Schedule& schedule, const AttentionInputs& 
   const bool quantizes = algorithm_named(schedule.algorithm(), p.pass).quantizes;
   VerifiedOutputs verified;
   if (row_work * p.seqlen_q * p.num_heads() <= kFullWork) {
-    const Yardstick y = yardstick_of(schedule, p, inputs);
-    verified.o = as_reported(flashscope::compare(outputs.o, y.reference.o, y.same_precision.o, p.dtype));
-    verified.lse = as_reported(flashscope::compare(outputs.lse, y.reference.lse, y.same_precision.lse, DType::fp32));
+    OutputJudge judge(p, inputs);
+    const JudgedOutputs judged = judge.judge(schedule, outputs);
+    verified.o = as_reported(judged.o);
+    verified.lse = as_reported(judged.lse);
     if (quantizes && verified.o.passed)
-      require_near_schedule(outputs.o, y.same_precision.o, y.reference.o, p.dtype);
-    if (is_backward)
-      report_gradients(verified, compare_gradients(schedule, outputs, y.reference,
-                                                   largest_errors(same_precision_attention(p, inputs), y.reference),
-                                                   inherited_from_forward(p, inputs, outputs, y.reference)));
+      require_near_schedule(outputs.o, compute(schedule, inputs).o, judge.reference().o, p.dtype);
+    if (is_backward) report_gradients(verified, judged.gradients);
     return verified;
   }
   std::mt19937 random(seed);

@@ -4,17 +4,13 @@
 #include <functional>
 
 #include "kernels/kernels.h"
-#include "sim/compute/gradient_tolerance.h"
+#include "sim/compute/judge.h"
 
 namespace flashscope::kernels {
 
 /// Standard normal values, rounded to the problem's dtype, so that kernel and reference read the same numbers; of a
 /// backward pass the same Q, K, V and a dO.
 AttentionInputs seeded_inputs(const AttentionProblem& problem, std::uint32_t seed);
-
-/// True of rungs that round more than plain attention in the problem's dtype does: flash_v1, which rounds O to the storage
-/// dtype once a key tile, and those that quantise. Their yardstick E is their own schedule, executed by compute().
-bool is_held_to_itself(const Schedule& schedule);
 
 /// The problem whose inputs are the numbers that a rung which quantises multiplies (Workspace::quantized()): in fp32,
 /// which holds them all, and with the compiled width as head_dim. O's further columns are zeros.

@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kWarps * kWarpSize)
   });
 
   const std::int64_t index = static_cast<std::int64_t>(at.head) * p.mask.seqlen_q + row;
-  double delta = 0, epsilon = 0;
+  double delta = 0, epsilon = 0, total = 0, squares = 0;
   if constexpr (Arithmetic::kExact) {
     const GlobalTile<T> stored_o = at.o({row, row + 1});
 #pragma unroll
@@ -158,8 +158,11 @@ __global__ void __launch_bounds__(kWarps * kWarpSize)
       if (col >= p.head_dim) continue;
       const double error = static_cast<double>(widen(stored_o.base[stored_o.first() + col])) - o[c];
       delta += fabs(static_cast<double>(my_do[col]) * error);
+      const double term = static_cast<double>(my_do[col]) * o[c];
+      total += term;
+      squares += term * term;
     }
-    delta = warp_sum(delta);
+    delta = warp_sum(delta) + error_of_sum(p.head_dim, warp_sum(total), warp_sum(squares));
     if (row_sum > 0) epsilon = ulp_of_float(row_max + log(row_sum));
     largest_dp = over_warp(largest_dp, [](Real a, Real b) { return fmax(a, b); });
   }

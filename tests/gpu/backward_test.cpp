@@ -281,35 +281,23 @@ TEST_CASE("two thousand random problems through the kernels: every element of O,
       std::mt19937 random = rounds.generator(round);
       const AttentionProblem p = random_kernel_problem(random);
       const TileShape tile = {0, 0, 0, false, pick(random, {1, 2, 5}), false, pick(random, {0, 16, 64})};  // of split_kv
-      const auto judge_inputs = [&](bool& unlucky) {
-        const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
-        const Judge judge(p, inputs);
-        for (const std::string& rung : p.pass == Pass::forward ? rungs(p) : backward_rungs(p)) {
-          const auto schedule = make_schedule(rung, p, tile);
-          AttentionOutputs outputs;
-          {
-            const std::lock_guard lock(mutex);
-            outputs = device().run(*schedule, inputs);
-            ++runs;
-          }
-          for (const Judge::Judged& judged : judge.judge(*schedule, outputs)) {
-            if (judged.verified.passed) continue;
-            if (!unlucky && judged.verified.tolerance_used < 2) {
-              unlucky = true;
-              return;
-            }
-            const std::lock_guard lock(mutex);
-            failures.push_back(rounds.repeat(round, "two thousand random problems") + ": " + rung + ", " + text_of(p) + ": " +
-                               judged.failure);
-          }
+      const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
+      Judge judge(p, inputs);
+      for (const std::string& rung : p.pass == Pass::forward ? rungs(p) : backward_rungs(p)) {
+        const auto schedule = make_schedule(rung, p, tile);
+        AttentionOutputs outputs;
+        {
+          const std::lock_guard lock(mutex);
+          outputs = device().run(*schedule, inputs);
+          ++runs;
         }
-      };
-      // E is small by luck now and then (tolerance.h): of 5,891 fp32 problems of this kind, computed on a CPU with the
-      // arithmetic of flash_v2, 9 took more than their tolerance, none twice as much. Then other inputs of the same
-      // problem are judged, twice; luck does not come twice in a row.
-      bool unlucky = false;
-      judge_inputs(unlucky);
-      if (unlucky) judge_inputs(unlucky), judge_inputs(unlucky);
+        for (const Judge::Judged& judged : judge.judge(*schedule, outputs)) {
+          if (judged.verified.passed) continue;
+          const std::lock_guard lock(mutex);
+          failures.push_back(rounds.repeat(round, "two thousand random problems") + ": " + rung + ", " + text_of(p) +
+                             ": " + judged.failure);
+        }
+      }
     }
   };
   device();
@@ -389,7 +377,7 @@ TEST_CASE("flash_v3 backward is right on 150 random problems, whatever the order
     const AttentionProblem p = random_hopper_problem(random);
     if (is_hopper_missing(p)) return;
     const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
-    const Judge judge(p, inputs);
+    Judge judge(p, inputs);
     for (bool any_order : {false, true}) {
       CAPTURE(any_order);
       const auto schedule = hopper_schedule(p, any_order);
@@ -494,13 +482,23 @@ TEST_CASE("the GPU's reference of the gradients and all parts of their tolerance
     CHECK(largest_excess <= kOfADifference * largest_magnitude(inherited.d_k));
     if (p.mask().left < 0 && p.mask().right < 0)
       check_same("inherited by dK", full.inherited.d_k, inherited.d_k, kOfADifference);
-    // Two yardsticks of one precision differ by the order of their additions: the same size, not the same bits.
-    const OfGradients<double> cpu = largest_errors(plain, reference);
-    for (const auto& [mine, theirs] : {std::pair{full.plain_errors.d_q, cpu.d_q}, {full.plain_errors.d_k, cpu.d_k},
-                                       {full.plain_errors.d_v, cpu.d_v}}) {
-      INFO("E: ", text_of(p));
-      CHECK(mine <= 2.5 * theirs);
-      CHECK(theirs <= 2.5 * mine);
+    // Yardsticks of one precision differ by the order of their additions: the GPU's E lies among those of many orders.
+    OfGradients<double> least = largest_errors(plain, reference), most = least;
+    constexpr double OfGradients<double>::* kAll[] = {&OfGradients<double>::d_q, &OfGradients<double>::d_k,
+                                                      &OfGradients<double>::d_v};
+    for (int order = 1; order < 16; ++order) {
+      const Reordered other(p, inputs, order);
+      const OfGradients<double> e =
+          largest_errors(other.restored(same_precision_attention(other.problem(), other.inputs())), reference);
+      for (auto of : kAll) {
+        least.*of = std::min(least.*of, e.*of);
+        most.*of = std::max(most.*of, e.*of);
+      }
+    }
+    INFO("E: ", text_of(p));
+    for (auto of : kAll) {
+      CHECK(full.plain_errors.*of <= 1.5 * most.*of);
+      CHECK(1.5 * full.plain_errors.*of >= least.*of);
     }
   }
 }
@@ -546,7 +544,7 @@ TEST_CASE("larger random problems through the backward kernels") {
     p.causal = random() % 2 == 0;
     if (round >= 20) add_sparsity(p, random);
     const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
-    const Judge judge(p, inputs);
+    Judge judge(p, inputs);
     for (const std::string& rung : backward_rungs(p)) judge.check(rung);
   }
 }

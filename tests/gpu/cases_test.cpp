@@ -218,12 +218,12 @@ TEST_CASE("S05: packed sequences, some empty, blocks, and K and V in pages: ever
       p.block_mask.mask =
           std::make_shared<const BlockMask>(make_block_mask(BlockPattern::random, 0.4, 3, 20, p.seqlen_q, p.seqlen_k));
       {
-        const Judge judge(p, inputs);
+        Judge judge(p, inputs);
         for (const std::string& rung : rungs(p)) judge.check(rung);
       }
       p.pass = Pass::backward;
       inputs = seeded_inputs(p, 7);
-      const Judge judge(p, inputs);
+      Judge judge(p, inputs);
       for (const std::string& rung : backward_rungs(p)) judge.check(rung);
     }
 }

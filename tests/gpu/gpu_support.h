@@ -14,7 +14,7 @@
 
 #include "kernels/common/verify.h"
 #include "kernels/kernels.h"
-#include "sim/compute/gradient_tolerance.h"
+#include "sim/compute/judge.h"
 #include "sim/schedule/algorithms.h"
 
 namespace flashscope::kernels {
@@ -102,10 +102,9 @@ inline std::vector<std::string> backward_rungs(DType dtype, int head_dim = 64) {
 /// Those that can run a problem.
 inline std::vector<std::string> backward_rungs(const AttentionProblem& p) {
   std::vector<std::string> names = backward_rungs(p.dtype, p.head_dim);
-  names.erase(std::remove_if(names.begin(), names.end(),
-                             [&](const std::string& name) {
-                               return !device().why_unsupported(*make_schedule(name, p)).empty();
-                             }),
+  names.erase(std::remove_if(
+                  names.begin(), names.end(),
+                  [&](const std::string& name) { return !device().why_unsupported(*make_schedule(name, p)).empty(); }),
               names.end());
   return names;
 }
@@ -142,7 +141,8 @@ inline std::string text_of(const AttentionProblem& p) {
   return std::string(name_of(p.dtype)) + " batch " + std::to_string(p.batch) + " heads " + std::to_string(p.heads) +
          "/" + std::to_string(p.kv_heads) + " seqlen " + std::to_string(p.seqlen_q) + "x" + std::to_string(p.seqlen_k) +
          " head_dim " + std::to_string(p.head_dim) + " window " + std::to_string(p.mask().left) + "," +
-         std::to_string(p.mask().right) + " scale " + std::to_string(p.scale()) + " " + name_of(p.pass) + sparsity_of(p);
+         std::to_string(p.mask().right) + " scale " + std::to_string(p.scale()) + " " + name_of(p.pass) +
+         sparsity_of(p);
 }
 
 /// Columns of zeros behind the others, or fewer columns.
@@ -161,21 +161,18 @@ inline AttentionOutputs run_rung(const std::string& rung, AttentionProblem p, co
   const int head_dim = p.head_dim;
   p.softmax_scale = p.scale();
   p.head_dim = (head_dim + 7) / 8 * 8;
-  const AttentionInputs wide{with_columns(inputs.q, p.head_dim), with_columns(inputs.k, p.head_dim),
-                             with_columns(inputs.v, p.head_dim), {}};
+  const AttentionInputs wide{
+      with_columns(inputs.q, p.head_dim), with_columns(inputs.k, p.head_dim), with_columns(inputs.v, p.head_dim), {}};
   AttentionOutputs outputs = device().run(*make_schedule(rung, p), wide);
   outputs.o = with_columns(outputs.o, head_dim);
   return outputs;
 }
 
-/// The reference and its yardstick for one problem, for all rungs; the comparison is the tolerance rule itself.
+/// Runs rungs on one problem and holds them to the tolerance rule (sim/compute/judge.h).
 class Judge {
  public:
   Judge(const AttentionProblem& p, const AttentionInputs& inputs)
-      : m_problem(p),
-        m_inputs(inputs),
-        m_reference(reference_attention(p, inputs)),
-        m_same_precision(same_precision_attention(p, inputs)) {}
+      : m_problem(p), m_inputs(inputs), m_judge(p, inputs) {}
 
   /// What was compared, by name; of a failure also the first wrong element, and what it was held to.
   struct Judged {
@@ -185,7 +182,7 @@ class Judge {
   };
 
   /// Runs the rung; some are held to their own schedule (is_held_to_itself). `splits`, `page_size`: of split_kv.
-  AttentionOutputs check(const std::string& rung, int splits = 3, int page_size = 0) const {
+  AttentionOutputs check(const std::string& rung, int splits = 3, int page_size = 0) {
     const auto schedule = make_schedule(rung, m_problem, {0, 0, 0, false, splits, false, page_size});
     const AttentionOutputs outputs =
         rung == "flash_v3" ? run_rung(rung, m_problem, m_inputs) : device().run(*schedule, m_inputs);
@@ -195,43 +192,39 @@ class Judge {
   }
 
   /// Every element of O and LSE and, of a backward pass, of dQ, dK and dV.
-  std::vector<Judged> judge(const Schedule& schedule, const AttentionOutputs& outputs) const {
-    const bool to_itself = is_held_to_itself(schedule);
-    const AttentionOutputs own = to_itself ? compute(schedule, m_inputs) : AttentionOutputs{};
-    const AttentionOutputs& yardstick = to_itself ? own : m_same_precision;
-    const double e_o = largest_error(yardstick.o, m_reference.o), e_lse = largest_error(yardstick.lse, m_reference.lse);
-    std::vector<Judged> judged = {
-        told("O", compare(outputs.o, m_reference.o, e_o, m_problem.dtype), outputs.o, m_reference.o, e_o),
-        told("LSE", compare(outputs.lse, m_reference.lse, e_lse, DType::fp32), outputs.lse, m_reference.lse, e_lse)};
+  std::vector<Judged> judge(const Schedule& schedule, const AttentionOutputs& outputs) {
+    const JudgedOutputs j = m_judge.judge(schedule, outputs);
+    const AttentionOutputs& right = m_judge.reference();
+    const auto told = [&](const char* name, const flashscope::Verification& v, Array AttentionOutputs::*array,
+                          double e) {
+      return Judged{name, v, v.passed ? "" : failure_of(name, v, outputs.*array, right.*array, e, j.orders)};
+    };
+    std::vector<Judged> judged = {told("O", j.o, &AttentionOutputs::o, j.errors.o),
+                                  told("LSE", j.lse, &AttentionOutputs::lse, j.errors.lse)};
     if (m_problem.pass == Pass::backward) {
-      const OfGradients<double> e = largest_errors(m_same_precision, m_reference);
-      const OfGradients<flashscope::Verification> gradients =
-          compare_gradients(schedule, outputs, m_reference, e,
-                            inherited_from_forward(m_problem, m_inputs, outputs, m_reference));
-      judged.push_back(told("dQ", gradients.d_q, outputs.d_q, m_reference.d_q, e.d_q));
-      judged.push_back(told("dK", gradients.d_k, outputs.d_k, m_reference.d_k, e.d_k));
-      judged.push_back(told("dV", gradients.d_v, outputs.d_v, m_reference.d_v, e.d_v));
+      judged.push_back(told("dQ", j.gradients.d_q, &AttentionOutputs::d_q, j.errors.gradients.d_q));
+      judged.push_back(told("dK", j.gradients.d_k, &AttentionOutputs::d_k, j.errors.gradients.d_k));
+      judged.push_back(told("dV", j.gradients.d_v, &AttentionOutputs::d_v, j.errors.gradients.d_v));
     }
     return judged;
   }
 
  private:
-  static Judged told(const char* name, const flashscope::Verification& v, const Array& found, const Array& right,
-                     double e) {
-    if (v.passed) return {name, v, ""};
+  static std::string failure_of(const char* name, const flashscope::Verification& v, const Array& found,
+                                const Array& right, double e, int orders) {
     std::ostringstream text;
     const auto bad = static_cast<std::size_t>(v.first_bad);
     text.precision(12);
     text << name << " at " << v.worst << ": " << v.tolerance_used << " times its tolerance, max error " << v.max_abs
-         << ", non-finite " << v.nonfinite << ", E " << e << " of " << right.values.size()
+         << ", non-finite " << v.nonfinite << ", E of " << orders << " orders " << e << " of " << right.values.size()
          << " elements; the first wrong one, number " << bad << ", is " << found.values[bad] << " for "
          << right.values[bad] << ", error " << std::fabs(found.values[bad] - right.values[bad]);
-    return {name, v, text.str()};
+    return text.str();
   }
 
   const AttentionProblem m_problem;
   const AttentionInputs& m_inputs;
-  const AttentionOutputs m_reference, m_same_precision;
+  OutputJudge m_judge;
 };
 
 /// Runs the rung and holds O and LSE to the tolerance rule.

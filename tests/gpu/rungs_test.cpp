@@ -52,7 +52,7 @@ TEST_CASE("every rung is right on 200 random problems") {
     std::mt19937 random = rounds.generator(round);
     const AttentionProblem p = random_gpu_problem(random);
     const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
-    const Judge judge(p, inputs);
+    Judge judge(p, inputs);
     for (const std::string& rung : rungs(p)) judge.check(rung);
   }
 }
@@ -72,7 +72,7 @@ TEST_CASE("packed sequences and block masks: the rungs that take them are right 
     std::mt19937 random = rounds.generator(round);
     const AttentionProblem p = random_sparse_problem(random);
     const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
-    const Judge judge(p, inputs);
+    Judge judge(p, inputs);
     for (const std::string& rung : rungs(p)) judge.check(rung);
   }
 }
@@ -98,7 +98,7 @@ TEST_CASE("packed sequences and block masks over more key tiles than a warp has 
       p.cu_seqlens_k = random_offsets(p.seqlen_k, 3, random);
     }
     const AttentionInputs inputs = seeded_inputs(p, static_cast<std::uint32_t>(random()));
-    const Judge judge(p, inputs);
+    Judge judge(p, inputs);
     for (const std::string& rung : rungs(p)) judge.check(rung);
   }
 }
@@ -119,7 +119,7 @@ TEST_CASE("block masks over more tiles than a CTA looks up at once") {
       p.block_mask.mask = std::make_shared<const BlockMask>(
           make_block_mask(BlockPattern::random, 0.02, seed % 100, 100, seqlen_q, seqlen_k));
       const AttentionInputs inputs = seeded_inputs(p, seed);
-      const Judge judge(p, inputs);
+      Judge judge(p, inputs);
       for (const std::string& rung : pass == Pass::forward ? rungs(p) : backward_rungs(p))
         if (rung.rfind("flash", 0) == 0) judge.check(rung);
     }
@@ -218,7 +218,7 @@ TEST_CASE("long rows: in the registers of one to eight warps, read twice when lo
       const std::uint32_t seed = fresh_seed();
       INFO("FLASHSCOPE_SEED=", seed, " test_gpu -tc=\"long rows*\"");
       const AttentionInputs inputs = seeded_inputs(p, seed);
-      const Judge judge(p, inputs);
+      Judge judge(p, inputs);
       for (const std::string& rung : rungs(dtype)) judge.check(rung);
     }
 }
