@@ -2,8 +2,9 @@
 //
 // E is the largest error of plain attention. Where few elements can err (few scores a row, or one weight that is nearly
 // 1), it is a matter of luck. The same attention with its rows, keys and columns in another order adds up in another
-// order: it errs as much, elsewhere. So outputs that E of the first order would fail are held to the largest E of up to
-// kOrders orders; what is wrong is wrong by more than any of them.
+// order: it errs as much, elsewhere. (One row of three keys has six orders: check tensors of some hundred elements.) So
+// outputs that E of the first order would fail are held to the largest E of up to kOrders orders; what is wrong is
+// wrong by more than any of them.
 #pragma once
 #include <vector>
 

@@ -174,6 +174,8 @@ TEST_CASE("in fp32, fp16 and bf16 the gradients obey the tolerance rule: 150 ran
     CAPTURE(round);
     AttentionProblem p = random_small_problem(random);
     p.pass = Pass::backward;
+    // Of a handful of elements all orders together are few (judge.h).
+    while (p.num_kv_heads() * std::min(p.seqlen_q, p.seqlen_k) * p.head_dim < 512) p.batch *= 2;
     p.dtype = round % 3 == 0 ? DType::fp32 : round % 3 == 1 ? DType::fp16 : DType::bf16;
     const AttentionInputs inputs = rounded(random_inputs(p, random), p.dtype);
     OutputJudge judge(p, inputs);

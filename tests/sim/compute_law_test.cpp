@@ -59,6 +59,8 @@ TEST_CASE("in fp32, fp16 and bf16 every algorithm obeys the tolerance rule: 600 
   for (int round = 0; round < rounds(600); ++round) {
     CAPTURE(round);
     AttentionProblem p = random_small_problem(random);
+    // Of a handful of elements all orders together are few (judge.h).
+    while (p.num_heads() * p.seqlen_q * p.head_dim < 512) p.batch *= 2;
     p.dtype = round % 3 == 0 ? DType::fp32 : round % 3 == 1 ? DType::fp16 : DType::bf16;
     const AttentionInputs inputs = rounded(random_inputs(p, random), p.dtype);
     const AttentionOutputs reference = reference_attention(p, inputs);
