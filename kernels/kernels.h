@@ -54,9 +54,10 @@ struct Measurement {
   int launches = 0;
   Measured<double> sm_clock_mhz;  // while the row was timed
   Measured<std::int64_t> sm_read_bytes, sm_write_bytes;
-  Measured<std::int64_t> hbm_read_bytes;
-  Measured<std::int64_t> hbm_write_bytes;        // drained: dirty lines forced out, the floor subtracted
+  Measured<std::int64_t> hbm_read_bytes;         // the background subtracted
+  Measured<std::int64_t> hbm_write_bytes;        // drained: dirty lines forced out; floor and background subtracted
   Measured<std::int64_t> hbm_write_floor_bytes;  // writes that the drain alone causes
+  Measured<std::int64_t> hbm_background_read_bytes, hbm_background_write_bytes;  // by the GPU itself, in the same time
 };
 
 /// What was verified of a row, by name: O and LSE, of a backward row also dQ, dK and dV.

@@ -30,7 +30,8 @@ std::string bytes_text(double value) {
 CounterValues without_values(const std::string& reason, std::size_t extra) {
   CounterValues values;
   values.sm_read_bytes = values.sm_write_bytes = values.hbm_read_bytes = values.hbm_write_bytes =
-      values.hbm_write_floor_bytes = values.hbm_write_undrained_bytes = Measured<std::int64_t>::unavailable(reason);
+      values.hbm_write_floor_bytes = values.hbm_background_read_bytes = values.hbm_background_write_bytes =
+          values.hbm_write_undrained_bytes = Measured<std::int64_t>::unavailable(reason);
   values.extra.assign(extra, Measured<double>::unavailable(reason));
   return values;
 }
@@ -65,7 +66,10 @@ OpenedCounters Counters::open(const std::function<std::unique_ptr<CounterBackend
     std::unique_ptr<Counters> counters(new Counters(open_backend(), std::move(work)));
     opened.self_test = counters->self_test();
     opened.reason = self_test_verdict(opened.self_test);
-    if (opened.reason.empty()) opened.counters = std::move(counters);
+    if (opened.reason.empty()) {
+      counters->measure_background();
+      opened.counters = std::move(counters);
+    }
   } catch (const CounterFault& fault) {
     opened.reason = explain(fault);
   }
@@ -89,6 +93,14 @@ SelfTest Counters::self_test() {
   return test;
 }
 
+void Counters::measure_background() {
+  if (!(m_work.idle_seconds > 0)) return;
+  const std::vector<double> counted = m_backend->collect({metric::kHbmRead, metric::kHbmWrite}, m_work.evict, m_work.idle);
+  const auto per_second = [&](double bytes) { return bytes >= 0 ? bytes / m_work.idle_seconds : 0; };  // NaN: none
+  m_background_read = per_second(counted[0]);
+  m_background_write = per_second(counted[1]);
+}
+
 // Range two: without the sweep, written lines that still lie in L2 when the kernel ends would never be counted.
 double Counters::drained_writes(const Workload& workload) {
   const auto before = [&] {
@@ -102,7 +114,8 @@ double Counters::drained_writes(const Workload& workload) {
   return m_backend->collect({metric::kHbmWrite}, before, body)[0];
 }
 
-CounterValues Counters::measure(const Workload& workload, const std::vector<std::string>& extra_metrics) {
+CounterValues Counters::measure(const Workload& workload, double seconds,
+                                const std::vector<std::string>& extra_metrics) {
   try {
     // Range one: the kernel alone. The sweep of range two would show up in its reads.
     std::vector<std::string> names = {metric::kSmRead, metric::kSmWrite, metric::kHbmRead, metric::kHbmWrite};
@@ -126,9 +139,15 @@ CounterValues Counters::measure(const Workload& workload, const std::vector<std:
 
     values.hbm_write_floor_bytes = Measured<std::int64_t>::of(m_floor_bytes);
     values.hbm_write_bytes = to_bytes(drained_writes(workload), metric::kHbmWrite);
-    // The floor varies by a few KB from run to run, so a kernel that writes nothing may come out just below it.
-    if (values.hbm_write_bytes.value)
-      values.hbm_write_bytes.value = std::max<std::int64_t>(0, *values.hbm_write_bytes.value - m_floor_bytes);
+    // Floor and background vary from run to run, so a kernel that writes nothing may come out just below them.
+    const auto less = [](Measured<std::int64_t>& counted, std::int64_t bytes) {
+      if (counted.value) counted.value = std::max<std::int64_t>(0, *counted.value - bytes);
+    };
+    const std::int64_t reads = std::llround(m_background_read * seconds), writes = std::llround(m_background_write * seconds);
+    values.hbm_background_read_bytes = Measured<std::int64_t>::of(reads);
+    values.hbm_background_write_bytes = Measured<std::int64_t>::of(writes);
+    less(values.hbm_read_bytes, reads);
+    less(values.hbm_write_bytes, m_floor_bytes + writes);
     return values;
   } catch (const CounterFault& fault) {
     return without_values(explain(fault), extra_metrics.size());

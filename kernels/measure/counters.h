@@ -31,13 +31,16 @@ struct MemoryWork {
   std::function<void()> read;   // self-test: reads `test_bytes`
   std::function<void()> copy;   // self-test: reads and writes `test_bytes`
   std::int64_t test_bytes = 0;
+  std::function<void()> idle;  // a kernel that touches nothing for `idle_seconds`
+  double idle_seconds = 0;
 };
 
 struct CounterValues {
   Measured<std::int64_t> sm_read_bytes, sm_write_bytes;  // kernel alone
-  Measured<std::int64_t> hbm_read_bytes;                 // kernel alone
-  Measured<std::int64_t> hbm_write_bytes;                // kernel and drain, less the floor
+  Measured<std::int64_t> hbm_read_bytes;                 // kernel alone, less the background
+  Measured<std::int64_t> hbm_write_bytes;                // kernel and drain, less the floor and the background
   Measured<std::int64_t> hbm_write_floor_bytes;          // what the drain writes when nothing is dirty
+  Measured<std::int64_t> hbm_background_read_bytes, hbm_background_write_bytes;  // what the GPU moves by itself meanwhile
   Measured<std::int64_t> hbm_write_undrained_bytes;      // kernel alone: misses what still lies dirty in L2
   std::vector<Measured<double>> extra;                   // as asked, kernel alone
 };
@@ -66,8 +69,9 @@ class Counters {
   /// `open_backend` may throw CounterFault; runs the self-test. Lets Error of the device through.
   static OpenedCounters open(const std::function<std::unique_ptr<CounterBackend>()>& open_backend, MemoryWork work);
 
-  /// Counts one call. Values that cannot be had carry their reason; only Error of the device is thrown.
-  CounterValues measure(const Workload& workload, const std::vector<std::string>& extra_metrics = {});
+  /// Counts one call, which takes `seconds`. Values that cannot be had carry their reason; only Error of the device is
+  /// thrown.
+  CounterValues measure(const Workload& workload, double seconds, const std::vector<std::string>& extra_metrics = {});
 
   std::int64_t floor_bytes() const { return m_floor_bytes; }
 
@@ -75,9 +79,11 @@ class Counters {
   Counters(std::unique_ptr<CounterBackend> backend, MemoryWork work);
   double drained_writes(const Workload& workload);
   SelfTest self_test();
+  void measure_background();
 
   std::unique_ptr<CounterBackend> m_backend;
   MemoryWork m_work;
+  double m_background_read = 0, m_background_write = 0;  // bytes a second
   std::int64_t m_floor_bytes = 0;
 };
 

@@ -17,17 +17,19 @@ void report(const MeasureOptions& options, double share) {
 
 void set_unavailable(Measurement& row, const std::string& reason) {
   row.sm_read_bytes = row.sm_write_bytes = row.hbm_read_bytes = row.hbm_write_bytes = row.hbm_write_floor_bytes =
-      Measured<std::int64_t>::unavailable(reason);
+      row.hbm_background_read_bytes = row.hbm_background_write_bytes = Measured<std::int64_t>::unavailable(reason);
 }
 
 void count(Measurement& row, const Workload& workload, const OpenedCounters& opened) {
   if (!opened.counters) return set_unavailable(row, opened.reason);
-  const CounterValues bytes = opened.counters->measure(workload);
+  const CounterValues bytes = opened.counters->measure(workload, 1e-6 * row.time_us.value.value_or(0));
   row.sm_read_bytes = bytes.sm_read_bytes;
   row.sm_write_bytes = bytes.sm_write_bytes;
   row.hbm_read_bytes = bytes.hbm_read_bytes;
   row.hbm_write_bytes = bytes.hbm_write_bytes;
   row.hbm_write_floor_bytes = bytes.hbm_write_floor_bytes;
+  row.hbm_background_read_bytes = bytes.hbm_background_read_bytes;
+  row.hbm_background_write_bytes = bytes.hbm_background_write_bytes;
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ struct FakeGpu {
   std::int64_t l2_bytes = 60 * kMiB;
   std::int64_t sweep_writes = 4096;
   std::int64_t profiler_reads = 21760;  // every range moves a little by itself
+  double background_reads = 0, background_writes = 0;  // a second
 
   double sm_read = 0, sm_write = 0, hbm_read = 0, hbm_write = 0, accumulator = 0;
   std::int64_t dirty = 0;
@@ -37,6 +38,7 @@ struct FakeGpu {
     hbm_write += static_cast<double>(out);
     dirty += bytes - out;
   }
+  void pass_time(double seconds) { hbm_read += background_reads * seconds, hbm_write += background_writes * seconds; }
   void clean() { hbm_write += static_cast<double>(dirty), dirty = 0; }
   void evict() {
     clean();
@@ -55,6 +57,8 @@ struct FakeGpu {
     w.read = [this] { read(kTestBytes); };
     w.copy = [this] { read(kTestBytes), write(kTestBytes); };
     w.test_bytes = kTestBytes;
+    w.idle = [this] { pass_time(0.25); };
+    w.idle_seconds = 0.25;
     return w;
   }
 };
@@ -70,7 +74,7 @@ class FakeBackend : public CounterBackend {
   std::vector<double> collect(const std::vector<std::string>& metrics, const std::function<void()>& before_pass,
                               const std::function<void()>& body) override {
     ++ranges;
-    if (refuse_after_self_test && ranges > 5)
+    if (refuse_after_self_test && ranges > 6)
       throw CounterFault(CounterFault::unavailable, "cuptiRangeProfilerEnable: HARDWARE_BUSY (26)");
     std::map<std::string, double> seen;
     for (int pass = 0; pass < 3; ++pass) {
@@ -131,7 +135,8 @@ struct FakeStopwatch : Stopwatch {
 
 bool all_unavailable(const Measurement& row) {
   for (const auto* m :
-       {&row.sm_read_bytes, &row.sm_write_bytes, &row.hbm_read_bytes, &row.hbm_write_bytes, &row.hbm_write_floor_bytes})
+       {&row.sm_read_bytes, &row.sm_write_bytes, &row.hbm_read_bytes, &row.hbm_write_bytes, &row.hbm_write_floor_bytes,
+        &row.hbm_background_read_bytes, &row.hbm_background_write_bytes})
     if (m->value || m->reason.empty()) return false;
   return true;
 }
@@ -194,7 +199,7 @@ TEST_CASE("drained_writes_are_exact_at_every_size_and_the_floor_is_subtracted") 
   CHECK(opened.counters->floor_bytes() == gpu.sweep_writes);
   for (const std::int64_t written : {std::int64_t{32}, kMiB, 59 * kMiB, 61 * kMiB, 700 * kMiB}) {
     CAPTURE(written);
-    const CounterValues v = opened.counters->measure({[&] { gpu.read(3 * kMiB), gpu.write(written); }, nullptr});
+    const CounterValues v = opened.counters->measure({[&] { gpu.read(3 * kMiB), gpu.write(written); }, nullptr}, 0);
     CHECK(*v.sm_read_bytes.value == 3 * kMiB);  // the sweep's reads are not in it
     CHECK(*v.sm_write_bytes.value == written);
     CHECK(*v.hbm_read_bytes.value == 3 * kMiB + gpu.profiler_reads);
@@ -204,12 +209,32 @@ TEST_CASE("drained_writes_are_exact_at_every_size_and_the_floor_is_subtracted") 
   }
 }
 
+TEST_CASE("what_the_gpu_moves_by_itself_is_not_the_kernel's") {
+  FakeGpu gpu;
+  gpu.profiler_reads = 0;
+  gpu.background_reads = 2e6, gpu.background_writes = 18e6;
+  const OpenedCounters opened = open_fake(gpu);
+  REQUIRE(opened.counters);
+  for (const double seconds : {0.0, 0.001, 0.5}) {
+    CAPTURE(seconds);
+    const auto kernel = [&] {
+      gpu.read(3 * kMiB), gpu.write(2 * kMiB);
+      gpu.pass_time(seconds);
+    };
+    const CounterValues v = opened.counters->measure({kernel, nullptr}, seconds);
+    CHECK(*v.hbm_read_bytes.value == 3 * kMiB);
+    CHECK(*v.hbm_write_bytes.value == 2 * kMiB);
+    CHECK(*v.hbm_background_read_bytes.value == std::llround(2e6 * seconds));
+    CHECK(*v.hbm_background_write_bytes.value == std::llround(18e6 * seconds));
+  }
+}
+
 TEST_CASE("a_kernel_that_writes_nothing_never_counts_below_zero") {
   FakeGpu gpu;
   const OpenedCounters opened = open_fake(gpu);
   REQUIRE(opened.counters);
   gpu.sweep_writes = 1000;  // less than when the floor was taken
-  const CounterValues v = opened.counters->measure({[&] { gpu.read(kMiB); }, nullptr});
+  const CounterValues v = opened.counters->measure({[&] { gpu.read(kMiB); }, nullptr}, 0);
   CHECK(*v.hbm_write_bytes.value == 0);
 }
 
@@ -228,7 +253,7 @@ TEST_CASE("outputs_are_reset_before_each_pass_outside_the_range") {
                             gpu.accumulator = 0;
                             gpu.write(10 * kMiB);  // dirty lines of the reset are not the kernel's
                           }};
-  const CounterValues v = opened.counters->measure(workload, {"accumulator", "no_such_metric"});
+  const CounterValues v = opened.counters->measure(workload, 0, {"accumulator", "no_such_metric"});
   CHECK(resets == launches);
   CHECK(resets == 6);  // three passes of each range
   CHECK(*v.hbm_write_bytes.value == kMiB);
@@ -282,7 +307,7 @@ TEST_CASE("one_missing_metric_leaves_the_others") {
   FakeGpu gpu;
   const OpenedCounters opened = open_fake(gpu, [](FakeBackend& b) { b.missing = metric::kSmWrite; });
   REQUIRE(opened.counters);
-  const CounterValues v = opened.counters->measure({[&] { gpu.write(5 * kMiB); }, nullptr});
+  const CounterValues v = opened.counters->measure({[&] { gpu.write(5 * kMiB); }, nullptr}, 0);
   CHECK_FALSE(v.sm_write_bytes.value);
   CHECK(v.sm_write_bytes.reason.find(metric::kSmWrite) != std::string::npos);
   CHECK(*v.hbm_write_bytes.value == 5 * kMiB);
@@ -309,9 +334,10 @@ TEST_CASE("counters_lost_in_the_middle_become_reasons") {
   FakeGpu gpu;
   const OpenedCounters opened = open_fake(gpu, [](FakeBackend& b) { b.refuse_after_self_test = true; });
   REQUIRE(opened.counters);
-  const CounterValues v = opened.counters->measure({[&] { gpu.write(kMiB); }, nullptr}, {"accumulator"});
+  const CounterValues v = opened.counters->measure({[&] { gpu.write(kMiB); }, nullptr}, 0, {"accumulator"});
   for (const auto* m : {&v.sm_read_bytes, &v.sm_write_bytes, &v.hbm_read_bytes, &v.hbm_write_bytes,
-                        &v.hbm_write_floor_bytes, &v.hbm_write_undrained_bytes}) {
+                        &v.hbm_write_floor_bytes, &v.hbm_background_read_bytes, &v.hbm_background_write_bytes,
+                        &v.hbm_write_undrained_bytes}) {
     CHECK_FALSE(m->value);
     CHECK(m->reason.find("HARDWARE_BUSY") != std::string::npos);
   }
@@ -324,7 +350,7 @@ TEST_CASE("a_failing_launch_is_an_error_not_a_reason") {
   const OpenedCounters opened = open_fake(gpu);
   REQUIRE(opened.counters);
   const Workload broken{[] { throw Error(ErrorKind::internal, "illegal address"); }, nullptr};
-  CHECK_THROWS_AS(opened.counters->measure(broken), Error);
+  CHECK_THROWS_AS(opened.counters->measure(broken, 0), Error);
 }
 
 TEST_CASE("a_row_counts_only_when_asked_times_at_least_twenty_launches_and_can_be_cancelled") {

@@ -34,6 +34,7 @@ RecordingRow row_of(const char* algorithm, int seqlen) {
   row.measured.hbm_read_bytes = Measured<std::int64_t>::unavailable("no permission (host setting)");
   row.measured.hbm_write_bytes = Measured<std::int64_t>::unavailable("no permission (host setting)");
   row.measured.hbm_write_floor_bytes = Measured<std::int64_t>::unavailable("");
+  row.measured.hbm_background_write_bytes = Measured<std::int64_t>::of(262144);
   return row;
 }
 
@@ -68,10 +69,22 @@ TEST_CASE("a recording written and read again is the same, byte for byte") {
   CHECK_FALSE(m.hbm_read_bytes.value.has_value());
   CHECK(m.hbm_read_bytes.reason == "no permission (host setting)");
   CHECK(m.hbm_write_floor_bytes.reason == "not measured");
+  CHECK(m.hbm_background_read_bytes.reason == "not measured");
+  CHECK(m.hbm_background_write_bytes.value == 262144);
   CHECK(std::isnan(m.lse.max_abs));
   CHECK(std::isinf(m.lse.mean_abs));
   CHECK(m.lse.worst == "head 3, row 17");
   CHECK(recording_to_json(again)["memory_clock_mhz"].dump() == "{\"unavailable\":\"NVML was not found\"}");
+}
+
+TEST_CASE("a recording of before the background was measured says so") {
+  Json old = recording_to_json(some_recording());
+  for (Json& row : old["rows"]) row.erase("hbm_background_read_bytes"), row.erase("hbm_background_write_bytes");
+  const TemporaryFolder folder;
+  put_bytes(folder.path("old.json"), json_text(old));
+  const kernels::Measurement m = load_recording(folder.path("old.json")).rows[0].measured;
+  CHECK(m.hbm_background_write_bytes.reason == "not measured; not subtracted");
+  CHECK_FALSE(m.hbm_background_read_bytes.value.has_value());
 }
 
 TEST_CASE("a row keeps what the model said when it was measured, and knows whether the model says so still") {

@@ -78,6 +78,7 @@ kernels::Measurement unmeasured(const std::string& reason) {
   m.time_us = m.sm_clock_mhz = kernels::Measured<double>::unavailable(reason);
   m.sm_read_bytes = m.sm_write_bytes = Bytes::unavailable(reason);
   m.hbm_read_bytes = m.hbm_write_bytes = m.hbm_write_floor_bytes = Bytes::unavailable(reason);
+  m.hbm_background_read_bytes = m.hbm_background_write_bytes = Bytes::unavailable(reason);
   return m;
 }
 

@@ -43,6 +43,12 @@ Measured<T> measured_from_json(const Json& object, const char* key, const std::s
     return Measured<T>::of(number_from_json(member, place + "." + key));
 }
 
+/// Older recordings have none, and it is in their HBM bytes.
+Measured<std::int64_t> background_from_json(const Json& object, const char* key, const std::string& place) {
+  if (!object.contains(key)) return Measured<std::int64_t>::unavailable("not measured; not subtracted");
+  return measured_from_json<std::int64_t>(object, key, place);
+}
+
 /// `!(…)`: "nan" is refused too.
 void require_within(double value, double lo, double hi, const std::string& place) {
   if (!(value >= lo && value <= hi))
@@ -112,6 +118,8 @@ Json row_to_json(const RecordingRow& row) {
   object["hbm_read_bytes"] = measured_to_json(m.hbm_read_bytes);
   object["hbm_write_bytes"] = measured_to_json(m.hbm_write_bytes);
   object["hbm_write_floor_bytes"] = measured_to_json(m.hbm_write_floor_bytes);
+  object["hbm_background_read_bytes"] = measured_to_json(m.hbm_background_read_bytes);
+  object["hbm_background_write_bytes"] = measured_to_json(m.hbm_background_write_bytes);
   if (row.predicted) object["predicted"] = predicted_to_json(*row.predicted);
   return object;
 }
@@ -169,6 +177,8 @@ RecordingRow row_from_json(const Json& object, const std::string& place) {
   m.hbm_read_bytes = measured_from_json<std::int64_t>(object, "hbm_read_bytes", place);
   m.hbm_write_bytes = measured_from_json<std::int64_t>(object, "hbm_write_bytes", place);
   m.hbm_write_floor_bytes = measured_from_json<std::int64_t>(object, "hbm_write_floor_bytes", place);
+  m.hbm_background_read_bytes = background_from_json(object, "hbm_background_read_bytes", place);
+  m.hbm_background_write_bytes = background_from_json(object, "hbm_background_write_bytes", place);
   if (object.contains("predicted")) row.predicted = predicted_from_json(object["predicted"], place + ".predicted");
   return row;
 }

@@ -102,7 +102,7 @@ struct Probe {
   unsigned* sink;
   int sms;
 
-  CounterValues count(const std::function<void()>& launch) { return counters.measure({launch, nullptr}); }
+  CounterValues count(const std::function<void()>& launch) { return counters.measure({launch, nullptr}, 0); }
 
   void scans() {
     std::printf("\nHBM reads over buffer size, %d rounds (rw: reads and drained writes)\n", kRounds);

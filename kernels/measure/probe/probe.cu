@@ -248,7 +248,7 @@ void probe_streams(Bench& bench, Counters& counters) {
   std::printf("\n%-26s %13s %13s %13s %13s %13s %13s %13s\n", "stream", "reads exp.", "SM reads", "HBM reads",
               "writes exp.", "SM writes", "HBM drained", "HBM undrained");
   for (const Stream& s : streams) {
-    const CounterValues v = counters.measure({s.launch, nullptr});
+    const CounterValues v = counters.measure({s.launch, nullptr}, 0);
     std::printf("%-26s %13lld %13s %13s %13lld %13s %13s %13s\n", s.name.c_str(), static_cast<long long>(s.read),
                 text(v.sm_read_bytes).c_str(), text(v.hbm_read_bytes).c_str(), static_cast<long long>(s.write),
                 text(v.sm_write_bytes).c_str(), text(v.hbm_write_bytes).c_str(),
@@ -281,7 +281,7 @@ void probe_requests(Counters& counters) {
     const std::int64_t room = (kBufferBytes - c.pattern.request_pitch) / c.pattern.request_pitch;
     const std::int64_t requests = room < kMaxRequests ? room : kMaxRequests;
     const Workload workload{[&] { launch_case(c, buffer.data(), requests, sms * 8); }, nullptr};
-    const CounterValues v = counters.measure(workload);
+    const CounterValues v = counters.measure(workload, 0);
     const bool writes = c.access == Access::st || c.access == Access::red;
     const Measured<std::int64_t>& counted = writes ? v.sm_write_bytes : v.sm_read_bytes;
     const std::int64_t expected = requests * sector_bytes_by_instruction(c.pattern);
