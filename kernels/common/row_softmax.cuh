@@ -62,19 +62,40 @@ struct RowVector {
   }
 };
 
-/// Scores from `key` on; what lies behind the last key is -inf.
+/// Scores from `key` on, as they lie there; nothing behind the last key is read.
 template <class T>
 __device__ __forceinline__ RowVector load_scores(const T* s, int key, int num_keys) {
   constexpr int kVec = kVectorBytes / sizeof(T);
-  Pack<T, kVec> pack;
+  Pack<T, kVec> pack = {};
   if (key < num_keys) pack = load_cg<T, kVec>(s + key);
-  if (key + kVec > num_keys)
-#pragma unroll
-    for (int n = 0; n < kVec; ++n)
-      if (key + n >= num_keys) pack.values[n] = narrow<T>(-INFINITY);
   RowVector x;
   memcpy(x.words, &pack, sizeof x.words);
+  return x;
+}
+
+/// What lies behind the last key is -inf. Apart from the load: whoever asks for several vectors waits for none of them here.
+template <class T>
+__device__ __forceinline__ void end_row(RowVector& x, int key, int num_keys) {
+  constexpr int kVec = kVectorBytes / sizeof(T), kInWord = 4 / sizeof(T);
+  if (key + kVec > num_keys) {
+    const T minus_infinity = narrow<T>(-INFINITY);
+#pragma unroll
+    for (int word = 0; word < 4; ++word) {
+      T elements[kInWord];
+      memcpy(elements, &x.words[word], 4);
+#pragma unroll
+      for (int n = 0; n < kInWord; ++n)
+        if (key + word * kInWord + n >= num_keys) elements[n] = minus_infinity;
+      memcpy(&x.words[word], elements, 4);
+      x.words[word] = opaque(x.words[word]);
+    }
+  }
   x.forget_widened();
+}
+template <class T>
+__device__ __forceinline__ RowVector scores_at(const T* s, int key, int num_keys) {
+  RowVector x = load_scores<T>(s, key, num_keys);
+  end_row<T>(x, key, num_keys);
   return x;
 }
 
@@ -95,8 +116,10 @@ __device__ __forceinline__ float softmax_in_registers(const T* s, T* p, int num_
   const int padded_keys = score_pitch(num_keys, sizeof(T));
   RowVector x[kSoftmaxVectors];
 #pragma unroll
+  for (int n = 0; n < kSoftmaxVectors; ++n) x[n] = load_scores<T>(s, first + n * step, num_keys);
+#pragma unroll
   for (int n = 0; n < kSoftmaxVectors; ++n)
-    if (n * step < padded_keys) x[n] = load_scores<T>(s, first + n * step, num_keys);
+    if (n * step < padded_keys) end_row<T>(x[n], first + n * step, num_keys);
   float row_max = -INFINITY, row_sum = 0;
 #pragma unroll
   for (int n = 0; n < kSoftmaxVectors; ++n)
@@ -129,7 +152,7 @@ __device__ RowStatistics sweep_statistics(const T* s, int num_keys, RowWarps war
   constexpr int kVec = kVectorBytes / sizeof(T);
   float thread_max = -INFINITY, thread_sum = 0;
   for (int key = warps.lane() * kVec; key < num_keys; key += kSoftmaxThreads * kVec) {
-    const auto pack = load_scores<T>(s, key, num_keys).template elements<T>();
+    const auto pack = scores_at<T>(s, key, num_keys).template elements<T>();
     float new_max = thread_max;
 #pragma unroll
     for (int n = 0; n < kVec; ++n) new_max = fmaxf(new_max, widen(pack.values[n]));
@@ -148,7 +171,7 @@ template <class T>
 __device__ void sweep_probabilities(const T* s, T* p, int num_keys, RowWarps warps, RowStatistics row) {
   constexpr int kVec = kVectorBytes / sizeof(T);
   for (int key = warps.lane() * kVec; key < score_pitch(num_keys, sizeof(T)); key += kSoftmaxThreads * kVec)
-    store_probabilities<T>(p, key, load_scores<T>(s, key, num_keys), row);
+    store_probabilities<T>(p, key, scores_at<T>(s, key, num_keys), row);
 }
 
 /// P = softmax(S) of kSoftmaxRows rows, each by as many warps as can hold it (softmax_warps() in walk.h). Longer rows are

@@ -63,7 +63,8 @@ class TileWalk<SparseMask> {
     return tile_of(m_entry);
   }
   /// Whether all pairs of the tile that was found last are kept.
-  __device__ bool is_whole(int, const SparseMask&, Range, Range) const { return m_entry % 2 == 0; }
+  __device__ bool is_whole() const { return m_entry % 2 == 0; }
+  __device__ bool is_whole(int, const SparseMask&, Range, Range) const { return is_whole(); }
 
   // next() in steps, for a loop that cannot wait for shared memory: look_ahead() early; from then on ahead() is the
   // tile after this one as far as the window goes. advance() goes on to it, and where is_at_window_end(), next_window()
