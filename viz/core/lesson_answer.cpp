@@ -6,6 +6,8 @@
 #include <set>
 
 #include "sim/error.h"
+#include "viz/core/lesson_typed.h"
+#include "viz/core/lesson_values.h"
 #include "viz/core/text.h"
 
 namespace flashscope::viz {

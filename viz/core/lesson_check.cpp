@@ -9,9 +9,11 @@
 #include "sim/error.h"
 #include "viz/core/lesson_show.h"
 #include "viz/core/lesson_terms.h"
+#include "viz/core/lesson_values.h"
 #include "viz/core/scene.h"
 #include "viz/core/session.h"
 #include "viz/io/machine_io.h"
+#include "viz/io/plain_text.h"
 
 namespace flashscope::viz {
 namespace {
@@ -207,8 +209,6 @@ class Checker {
   LessonCheck m_check;
   std::vector<std::tuple<Settings, std::string, std::shared_ptr<const StageTrace>>> m_traces;
 };
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 /// Groups of vowels, a silent e at the end left out: good enough to compare texts.
 int syllables_of(const std::string& word) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "sim/error.h"
+#include "viz/core/lesson_values.h"
 #include "viz/io/json_numbers.h"
 
 namespace flashscope::viz {
