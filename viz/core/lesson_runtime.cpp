@@ -85,6 +85,7 @@ class Opener {
   void fill(Question& question, const LessonAsk& ask) {
     switch (ask.kind) {
       case LessonAsk::Kind::number:
+        question.guess = ask.predict;
         question.unit = unit_or_label(ask.unit);
         question.tolerance = parse_tolerance(ask.tolerance);
         question.right = evaluate_number(ask.answer, m_documents);

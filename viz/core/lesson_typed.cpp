@@ -49,6 +49,36 @@ const Json& only_e(const std::string& name) {
   throw Error(ErrorKind::input, "'" + name + "' is not a number");
 }
 
+/// "1, 2, 4 and 5": several numbers where one is asked for.
+bool is_list(const std::string& text) {
+  bool many = false, in_number = false;
+  for (std::size_t at = 0; at < text.size();) {
+    if (is_digit(text[at])) {
+      many = many || in_number;
+      while (at < text.size() && is_digit(text[at])) ++at;
+      in_number = true;
+    } else if (text.compare(at, 3, "and") == 0) {
+      at += 3;
+    } else if (std::string_view(",;& ").find(text[at]) != std::string_view::npos) {
+      ++at;
+    } else {
+      return false;
+    }
+  }
+  return many;
+}
+
+/// What one more in the last digit would add: a tenth for "2.7", a hundred for "1200", whose zeros hold the place.
+Number last_place(const std::string& digits) {
+  std::int64_t size = 1;
+  const std::size_t point = digits.find('.');
+  const std::size_t places = point == std::string::npos
+                                 ? digits.size() - 1 - std::min(digits.find_last_not_of('0'), digits.size() - 1)
+                                 : digits.size() - 1 - point;
+  for (std::size_t n = 0; n < std::min<std::size_t>(places, 17); ++n) size *= 10;
+  return point == std::string::npos ? Number(size) : Number::fraction(1, size);
+}
+
 /// A number, which may be an expression, and at most one unit behind it.
 std::optional<Typed> parse_quantity(const std::string& text, const std::string& label, std::string& why) {
   const bool minus = !text.empty() && text[0] == '-';
@@ -62,8 +92,12 @@ std::optional<Typed> parse_quantity(const std::string& text, const std::string& 
     if (is_label(behind, label)) return Typed{infinite, LessonUnit{label, Dimension::plain, Number(1)}};
   }
 
-  // The number ends with its last digit or parenthesis; what follows is the unit.
-  const std::size_t last = text.find_last_of("0123456789)");
+  // The number ends with its last digit or parenthesis, or with the e of 1/e; what follows is the unit.
+  std::size_t last = text.find_last_of("0123456789)");
+  if (const std::size_t end = text.find_last_not_of(' '); end != std::string::npos && end > 0 && text[end] == 'e')
+    if (const std::size_t before = text.find_last_not_of(' ', end - 1);
+        before != std::string::npos && std::string_view("+-*/(").find(text[before]) != std::string_view::npos)
+      last = end;
   if (last == std::string::npos) {
     why = "“" + shortened(text) + "” holds no number.";
     return std::nullopt;
@@ -102,9 +136,12 @@ std::optional<Typed> parse_quantity(const std::string& text, const std::string& 
   try {
     result.written = evaluate_number(digits, only_e) * scale;
   } catch (const Error&) {
-    why = "“" + shortened(text) + "” is not understood as a number. Write it like 4456448, 4.4 MB, 2^22, 1/3 or 33 %.";
+    why = is_list(text) ? "Those are several numbers. One is asked for."
+                        : "“" + shortened(text) +
+                              "” is not understood as a number. Write it like 4456448, 4.4 MB, 2^22, 1/3 or 33 %.";
     return std::nullopt;
   }
+  if (digits.find_first_not_of("0123456789.") == std::string::npos) result.last_place = last_place(digits) * scale;
   if (other_digits == digits) return result;
   try {
     result.other = evaluate_number(other_digits, only_e) * scale;
@@ -119,12 +156,12 @@ std::optional<Typed> parse_quantity(const std::string& text, const std::string& 
 
 /// The kinds of unit of which an expression may be made, and by what each is multiplied.
 struct UnitFactors {
-  int bytes = 1, time = 1;
+  int bytes = 1, time = 1, flops = 1;
 };
 
 /// "(622 MB - 403 MB) / 622 MB" with each quantity in the base of its unit, "((622*1000000) - …": plain numbers. Bytes
 /// and times are multiplied by the factors, which shows what is left of them in the result; a bare 0, which would show
-/// nothing, has no place in it. Empty: no unit in it.
+/// nothing, has no place in it. A unit behind a / alone is one of it: "2.7 GFLOP/MB". Empty: no unit in it.
 std::string in_base_units(const std::string& text, const UnitFactors& factors) {
   std::string out;
   bool any = false;
@@ -144,23 +181,33 @@ std::string in_base_units(const std::string& text, const UnitFactors& factors) {
     }
     std::optional<LessonUnit> unit;
     std::size_t taken = 0;
+    const bool divides = number == std::string::npos && !out.empty() && out.back() == '/';
     for (std::size_t size = std::min<std::size_t>(text.size() - at, 14);
-         number != std::string::npos && size > 0 && !unit; --size) {
+         (number != std::string::npos || divides) && size > 0 && !unit; --size) {
       const bool goes_on = at + size < text.size() && is_letter(text[at + size]) && is_letter(text[at + size - 1]);
       if (goes_on || text[at + size - 1] == ' ') continue;
       unit = unit_named(text.substr(at, size));
       taken = size;
     }
-    if (!unit || unit->dimension == Dimension::plain || unit->dimension == Dimension::flop_rate) {
+    if (!unit || unit->dimension == Dimension::plain) {
       if (is_bare_zero(number)) return "";
       out += text[at++];
       number = std::string::npos;
       continue;
     }
-    // A GB/s is 1000 bytes a µs.
-    const bool rate = unit->dimension == Dimension::byte_rate;
-    const Number scale = unit->scale * (rate ? Number(1000) : Number(1)) *
-                         Number(rate || unit->dimension == Dimension::bytes ? factors.bytes : 1) *
+    if (number == std::string::npos) {
+      number = out.size();
+      out += '1';
+    }
+    // A GB/s is 1000 bytes a µs, a TFLOP/s a million FLOPs.
+    const bool byte_rate = unit->dimension == Dimension::byte_rate, flop_rate = unit->dimension == Dimension::flop_rate;
+    const bool rate = byte_rate || flop_rate;
+    const Number scale = unit->scale *
+                         Number(byte_rate   ? 1000
+                                : flop_rate ? 1'000'000
+                                            : 1) *
+                         Number(byte_rate || unit->dimension == Dimension::bytes ? factors.bytes : 1) *
+                         Number(flop_rate || unit->dimension == Dimension::flops ? factors.flops : 1) *
                          Number(unit->dimension == Dimension::time ? factors.time : 1);
     char text_of_scale[64];
     std::snprintf(text_of_scale, sizeof text_of_scale, "*%.17g%s)", scale.value(),
@@ -175,9 +222,9 @@ std::string in_base_units(const std::string& text, const UnitFactors& factors) {
   return any && !is_bare_zero(number) ? out : "";
 }
 
-/// "1101 MB / 25.2 MB", "524 kB + 4 kB", "2180 MB / 4405 GB/s", "√(141 GB / 128)": quantities in an expression, and
-/// what they come to. Nothing where apples are added to pears.
-std::optional<Typed> parse_quantities(std::string text) {
+/// "1101 MB / 25.2 MB", "524 kB + 4 kB", "2180 MB / 4405 GB/s", "68.7 GFLOP / 25.2 MB", "√(141 GB / 128)": quantities
+/// in an expression, and what they come to. Nothing where apples are added to pears.
+std::optional<Typed> parse_quantities(std::string text, const std::string& label) {
   multiply_at_x(text);
   text = without_separators(text);
   const auto value = [&](const UnitFactors& factors) -> std::optional<double> {
@@ -191,17 +238,22 @@ std::optional<Typed> parse_quantities(std::string text) {
     }
   };
   constexpr int kFactor = 4;
-  const auto once = value({}), bytes = value({kFactor, 1}), time = value({1, kFactor});
-  if (!once || !bytes || !time) return std::nullopt;
+  const auto once = value({}), bytes = value({kFactor, 1, 1}), time = value({1, kFactor, 1}),
+             flops = value({1, 1, kFactor});
+  if (!once || !bytes || !time || !flops) return std::nullopt;
   const auto power_of = [&](double changed) { return std::log(changed / *once) / std::log(double{kFactor}); };
   const auto is = [](double power, double wanted) { return std::fabs(power - wanted) < 1e-9; };
-  const double of_bytes = power_of(*bytes), of_time = power_of(*time);
+  const double of_bytes = power_of(*bytes), of_time = power_of(*time), of_flops = power_of(*flops);
+  const auto are = [&](double b, double t, double f) { return is(of_bytes, b) && is(of_time, t) && is(of_flops, f); };
   const Number result = Number::of(*once);
-  if (is(of_bytes, 0) && is(of_time, 0)) return Typed{result, {}};
-  if (is(of_bytes, 0.5) && is(of_time, 0)) return Typed{result, {}};  // √(bytes ÷ bytes of a number), the latter unsaid
-  if (is(of_bytes, 1) && is(of_time, 0)) return Typed{result, unit_named("B")};
-  if (is(of_bytes, 0) && is(of_time, 1)) return Typed{result, unit_named("µs")};
-  if (is(of_bytes, 1) && is(of_time, -1)) return Typed{result / Number(1000), unit_named("GB/s")};
+  if (are(0, 0, 0)) return Typed{result, {}};
+  if (are(0.5, 0, 0)) return Typed{result, {}};  // √(bytes ÷ bytes of a number), the latter unsaid
+  if (are(1, 0, 0)) return Typed{result, unit_named("B")};
+  if (are(0, 1, 0)) return Typed{result, unit_named("µs")};
+  if (are(0, 0, 1)) return Typed{result, unit_named("FLOP")};
+  if (are(1, -1, 0)) return Typed{result / Number(1000), unit_named("GB/s")};
+  if (are(0, -1, 1)) return Typed{result / Number(1'000'000), unit_named("TFLOP/s")};
+  if (are(-1, 0, 1) && is_label("FLOP per byte", label)) return Typed{result, unit_or_label(label)};
   return std::nullopt;
 }
 
@@ -217,9 +269,11 @@ std::optional<Typed> parse_typed(const std::string& typed, const std::string& la
     why = "Write a number, with a unit if you like: 4.4 MB, 4,456,448, 2^22, 1/3, 33 %.";
     return std::nullopt;
   }
+  for (const char* same : {"the same", "same", "unchanged", "no change", "it stays the same", "stays the same"})
+    if ((label == "times" || label == "×") && small_letters(text) == same) return Typed{Number(1)};
   std::string refused;
   if (const auto quantity = parse_quantity(text, label, refused)) return quantity;
-  if (const auto several = parse_quantities(text)) return several;
+  if (const auto several = parse_quantities(text, label)) return several;
   why = refused;
   return std::nullopt;
 }

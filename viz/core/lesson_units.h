@@ -11,10 +11,10 @@
 namespace flashscope::viz {
 
 struct LessonUnit {
-  enum class Dimension : std::uint8_t { plain, bytes, time, share, byte_rate, flop_rate };
+  enum class Dimension : std::uint8_t { plain, bytes, time, share, flops, byte_rate, flop_rate };
   std::string name;  // as it is shown: "MB", "µs", "%", "tiles"
   Dimension dimension = Dimension::plain;
-  Number scale = Number(1);  // of the base (byte, µs, 1, GB/s, TFLOP/s) in one of this unit
+  Number scale = Number(1);  // of the base (byte, µs, 1, FLOP, GB/s, TFLOP/s) in one of this unit
 };
 
 /// A known unit by any of its spellings ("us" is "µs", "per cent" is "%").

@@ -1,6 +1,7 @@
 #include "viz/core/lesson_wording.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -40,11 +41,11 @@ std::string with_root_arguments(const std::string& text) {
 /// Replaces each of the characters people write by the one the expression knows.
 std::string plain_characters(const std::string& text) {
   static const std::pair<const char*, const char*> table[] = {
-      {"−", "-"},  {"–", "-"},    {"‑", "-"},     {"×", "*"},      {"·", "*"},      {"⋅", "*"},
-      {"÷", "/"},  {"⁄", "/"},    {"∕", "/"},     {"\u00a0", " "}, {"\u2009", " "}, {"\u202f", " "},
-      {"’", "'"},  {"√", "sqrt"}, {"**", "^"},    {"⁻", "^-"},     {"⁰", "^0"},     {"¹", "^1"},
-      {"²", "^2"}, {"³", "^3"},   {"⁴", "^4"},    {"⁵", "^5"},     {"⁶", "^6"},     {"⁷", "^7"},
-      {"⁸", "^8"}, {"⁹", "^9"},   {"½", "(1/2)"}, {"¼", "(1/4)"},  {"¾", "(3/4)"}};
+      {"−", "-"},     {"–", "-"},     {"‑", "-"},      {"×", "*"},      {"·", "*"},      {"⋅", "*"},     {"÷", "/"},
+      {"⁄", "/"},     {"∕", "/"},     {"\u00a0", " "}, {"\u2009", " "}, {"\u202f", " "}, {"’", "'"},     {"√", "sqrt"},
+      {"**", "^"},    {"⁻", "^-"},    {"⁰", "^0"},     {"¹", "^1"},     {"²", "^2"},     {"³", "^3"},    {"⁴", "^4"},
+      {"⁵", "^5"},    {"⁶", "^6"},    {"⁷", "^7"},     {"⁸", "^8"},     {"⁹", "^9"},     {"½", "(1/2)"}, {"¼", "(1/4)"},
+      {"¾", "(3/4)"}, {"⅓", "(1/3)"}, {"⅔", "(2/3)"},  {"⅛", "(1/8)"}};
   std::string out;
   bool in_exponent = false;  // of superscripts: those after the first continue it, so that 2²¹ is 2^21
   for (std::size_t at = 0; at < text.size();) {
@@ -58,7 +59,11 @@ std::string plain_characters(const std::string& text) {
       continue;
     }
     const bool superscript = known->second[0] == '^' && known->second[1] != '\0';
-    out += superscript && in_exponent ? known->second + 1 : known->second;
+    const std::size_t before = out.find_last_not_of(' ');
+    if (known->second[0] == '(' && before != std::string::npos && is_digit(out[before]))  // "2½": "2 1/2"
+      out.replace(before + 1, std::string::npos, std::string(" ") + known->second[1] + "/" + known->second[3]);
+    else
+      out += superscript && in_exponent ? known->second + 1 : known->second;
     in_exponent = superscript;
     at += std::string_view(known->first).size();
   }
@@ -87,52 +92,197 @@ std::string without_latex(std::string text) {
   return text;
 }
 
-struct SpokenNumber {
+/// What a word does to the number in front of it.
+enum class Spoken : std::uint8_t { count, hundred, thousands, multiple, part };
+
+struct SpokenWord {
   const char* word;
-  const char* digits;
+  Spoken role;
+  std::int64_t value;
 };
 
-/// "four", "twice", "three quarters", "fourfold": small numbers as they are spoken, where no digit stands. Not the "e"
-/// and "exp" of expressions: a word counts whole.
+const SpokenWord* spoken_word(const std::string& word) {
+  using enum Spoken;
+  static const SpokenWord list[] = {{"zero", multiple, 0},
+                                    {"none", multiple, 0},
+                                    {"nothing", multiple, 0},
+                                    {"one", count, 1},
+                                    {"two", count, 2},
+                                    {"three", count, 3},
+                                    {"four", count, 4},
+                                    {"five", count, 5},
+                                    {"six", count, 6},
+                                    {"seven", count, 7},
+                                    {"eight", count, 8},
+                                    {"nine", count, 9},
+                                    {"ten", count, 10},
+                                    {"eleven", count, 11},
+                                    {"twelve", count, 12},
+                                    {"thirteen", count, 13},
+                                    {"fourteen", count, 14},
+                                    {"fifteen", count, 15},
+                                    {"sixteen", count, 16},
+                                    {"seventeen", count, 17},
+                                    {"eighteen", count, 18},
+                                    {"nineteen", count, 19},
+                                    {"twenty", count, 20},
+                                    {"thirty", count, 30},
+                                    {"forty", count, 40},
+                                    {"fifty", count, 50},
+                                    {"sixty", count, 60},
+                                    {"seventy", count, 70},
+                                    {"eighty", count, 80},
+                                    {"ninety", count, 90},
+                                    {"hundred", hundred, 100},
+                                    {"thousand", thousands, 1'000},
+                                    {"million", thousands, 1'000'000},
+                                    {"billion", thousands, 1'000'000'000},
+                                    {"once", multiple, 1},
+                                    {"twice", multiple, 2},
+                                    {"double", multiple, 2},
+                                    {"doubles", multiple, 2},
+                                    {"doubled", multiple, 2},
+                                    {"thrice", multiple, 3},
+                                    {"triple", multiple, 3},
+                                    {"triples", multiple, 3},
+                                    {"quadruple", multiple, 4},
+                                    {"half", part, 2},
+                                    {"halves", part, 2},
+                                    {"halved", part, 2},
+                                    {"third", part, 3},
+                                    {"thirds", part, 3},
+                                    {"quarter", part, 4},
+                                    {"quarters", part, 4},
+                                    {"fifth", part, 5},
+                                    {"fifths", part, 5},
+                                    {"sixth", part, 6},
+                                    {"sixths", part, 6},
+                                    {"seventh", part, 7},
+                                    {"sevenths", part, 7},
+                                    {"eighth", part, 8},
+                                    {"eighths", part, 8},
+                                    {"ninth", part, 9},
+                                    {"ninths", part, 9},
+                                    {"tenth", part, 10},
+                                    {"tenths", part, 10}};
+  for (const SpokenWord& known : list)
+    if (word == known.word) return &known;
+  return nullptr;
+}
+
+/// One number, word by word: "two hundred fifty-six", "three quarters", "two and a half".
+class SpokenNumber {
+ public:
+  bool empty() const { return m_text.empty() && !m_any; }
+
+  /// Whether the word goes on with the number; then it is part of it. `and_a`: "and a" stands before it.
+  bool take(const SpokenWord& word, bool and_a) {
+    if (!m_text.empty()) return false;
+    const std::int64_t room = m_below % 100;
+    switch (word.role) {
+      case Spoken::count:
+        if (word.value >= 10 ? room != 0 : room % 10 != 0 || (room > 0 && room < 20)) return false;
+        m_below += word.value;
+        break;
+      case Spoken::hundred:
+        if (m_below >= 100) return false;
+        m_below = std::max<std::int64_t>(m_below, 1) * word.value;
+        break;
+      case Spoken::thousands:
+        m_above += std::max<std::int64_t>(m_below, 1) * word.value;
+        m_below = 0;
+        break;
+      case Spoken::multiple:
+        if (m_any) return false;
+        m_text = std::to_string(word.value);
+        break;
+      case Spoken::part:
+        m_text = "(1/" + std::to_string(word.value) + ")";
+        if (m_any) m_text = std::to_string(m_above + m_below) + (and_a ? "+" : "*") + m_text;
+        break;
+    }
+    m_any = true;
+    return true;
+  }
+
+  std::string digits() const { return m_text.empty() ? std::to_string(m_above + m_below) : m_text; }
+
+ private:
+  std::int64_t m_above = 0, m_below = 0;  // of thousands, and what follows them
+  bool m_any = false;
+  std::string m_text;  // not empty: nothing can follow
+};
+
+/// "four", "twice", "three quarters", "fourfold": numbers as they are spoken, where no digit stands; and "2 thirds".
+/// Not the "e" and "exp" of expressions: a word counts whole.
 std::string with_spoken_numbers(const std::string& text) {
-  if (text.find_first_of("0123456789") != std::string::npos) return text;
-  static const SpokenNumber list[] = {
-      {"zero", "0"},        {"none", "0"},       {"nothing", "0"},   {"one", "1"},        {"once", "1"},
-      {"two", "2"},         {"three", "3"},      {"four", "4"},      {"five", "5"},       {"six", "6"},
-      {"seven", "7"},       {"eight", "8"},      {"nine", "9"},      {"ten", "10"},       {"eleven", "11"},
-      {"twelve", "12"},     {"twice", "2"},      {"double", "2"},    {"doubles", "2"},    {"doubled", "2"},
-      {"thrice", "3"},      {"triple", "3"},     {"triples", "3"},   {"quadruple", "4"},  {"half", "(1/2)"},
-      {"halves", "(1/2)"},  {"halved", "(1/2)"}, {"third", "(1/3)"}, {"thirds", "(1/3)"}, {"quarter", "(1/4)"},
-      {"quarters", "(1/4)"}};
-  const auto spoken = [&](const std::string& word) -> const SpokenNumber* {
-    for (const SpokenNumber& number : list)
-      if (word == number.word) return &number;
-    return nullptr;
+  const bool has_digits = text.find_first_of("0123456789") != std::string::npos;
+  const std::string small = small_letters(text);
+  std::string out, between;  // between: what stands behind the number and may belong to it, "and a"
+  SpokenNumber number;
+  const auto write_number = [&] {
+    if (!number.empty()) out += number.digits();
+    out += between;
+    number = {};
+    between.clear();
   };
-  std::string small = small_letters(text);
-  if (small == "a hundred" || small == "hundred" || small == "hundredfold") return "100";
-  std::string out;
   for (std::size_t at = 0; at < small.size();) {
-    const bool letter = small[at] >= 'a' && small[at] <= 'z';
-    if (!letter) {
-      out += text[at++];
+    if (!is_letter(small[at])) {
+      if (small[at] != ' ' && small[at] != '-') write_number();
+      (number.empty() ? out : between) += text[at++];
       continue;
     }
     std::size_t end = at;
-    while (end < small.size() && small[end] >= 'a' && small[end] <= 'z') ++end;
+    while (end < small.size() && is_letter(small[end])) ++end;
     std::string word = small.substr(at, end - at);
     const bool fold = word.size() > 4 && word.substr(word.size() - 4) == "fold";
     if (fold) word.resize(word.size() - 4);
-    if (const SpokenNumber* number = spoken(word)) {
-      const std::size_t before = out.find_last_not_of(" -");
-      if (number->digits[0] == '(' && before != std::string::npos && is_digit(out[before]))
-        out.replace(before + 1, std::string::npos, "*");  // three quarters
-      out += number->digits;
-      if (fold) out += " fold";
-    } else {
+    const SpokenWord* known = spoken_word(word);
+    const std::size_t before = out.find_last_not_of(' ');
+    const bool of_digits = known && known->role == Spoken::part && before != std::string::npos && is_digit(out[before]);
+    if (has_digits && of_digits) {
+      out.replace(before + 1, std::string::npos, "*(1/" + std::to_string(known->value) + ")");
+    } else if (has_digits || (!known && (number.empty() || (word != "and" && word != "a")))) {
+      write_number();
       out += text.substr(at, end - at);
+    } else if (!known) {
+      between += word;
+    } else {
+      if (!number.take(*known, trimmed(between) == "and a")) {
+        write_number();
+        number.take(*known, false);
+      } else {
+        between.clear();
+      }
+      if (fold) between = " fold";
     }
     at = end;
+  }
+  write_number();
+  return out;
+}
+
+/// "16 2/3" is a sum: (16+2/3). Not 4 456/2, which is a number in groups.
+std::string with_mixed_fractions(const std::string& text) {
+  const auto digits_end = [&](std::size_t at) {
+    while (at < text.size() && is_digit(text[at])) ++at;
+    return at;
+  };
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t whole = digits_end(at), above = digits_end(whole + 1), below = digits_end(above + 1);
+    const bool begins = at == 0 || std::string_view("., '_^").find(text[at - 1]) == std::string_view::npos;
+    const bool shaped = whole > at && whole < text.size() && text[whole] == ' ' && above > whole + 1 &&
+                        above < whole + 4 && above < text.size() && text[above] == '/' && below > above + 1 &&
+                        below < above + 5;
+    const auto number = [&](std::size_t begin, std::size_t end) { return std::stoi(text.substr(begin, end - begin)); };
+    if (begins && shaped && number(whole + 1, above) < number(above + 1, below)) {
+      out += "(" + text.substr(at, whole - at) + "+" + text.substr(whole + 1, below - whole - 1) + ")";
+      at = below;
+      continue;
+    }
+    do out += text[at++];
+    while (whole > at && at < text.size());
   }
   return out;
 }
@@ -260,7 +410,7 @@ void multiply_at_x(std::string& number) {
 
 std::string plain_wording(const std::string& typed) {
   const std::string said = trimmed(with_root_arguments(plain_characters(without_latex(typed))));
-  return with_plain_sign(with_quotients(without_words(with_spoken_numbers(said))));
+  return with_plain_sign(with_quotients(without_words(with_mixed_fractions(with_spoken_numbers(said)))));
 }
 
 }  // namespace flashscope::viz
