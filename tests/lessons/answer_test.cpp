@@ -237,6 +237,18 @@ TEST_CASE("a digit too few is told apart from a wrong thought") {
   CHECK(grade_number(guess, "135").note == "");
 }
 
+TEST_CASE("a unit left out is asked for, also of a number that is rounded") {
+  const Question memory = number_question(Number(1056768), "kB", "0.2 %");
+  for (const char* typed : {"1.057", "1.06"}) {
+    CAPTURE(std::string(typed));
+    CHECK(testing::contains(grade_number(memory, typed).note, "In which unit?"));
+  }
+  for (const char* typed : {"1.05", "2", "1060"}) {
+    CAPTURE(std::string(typed));
+    CHECK(!testing::contains(grade_number(memory, typed).note, "In which unit?"));
+  }
+}
+
 TEST_CASE("a number of MiB written as MB is told apart") {
   const Grade grade = grade_number(number_question(Number(64) * Number(1 << 20), "MB", "1 %"), "64");
   CHECK(grade.verdict == Verdict::wrong);

@@ -119,7 +119,7 @@ std::string reversed_note(const Typed& read, const Question& question) {
   return "";
 }
 
-/// The unit in which a plain number would be right: 0.000495 where ms are asked and s were meant.
+/// The unit in which a plain number would be right, or its rounding: 0.000495 where ms are asked and s were meant.
 std::optional<LessonUnit> unit_left_out(const Typed& read, const Question& question) {
   if (read.unit) return std::nullopt;
   using Dimension = LessonUnit::Dimension;
@@ -128,7 +128,10 @@ std::optional<LessonUnit> unit_left_out(const Typed& read, const Question& quest
   const auto among = [&](const auto& names) -> std::optional<LessonUnit> {
     for (const char* name : names) {
       const LessonUnit unit = *unit_named(name);
-      if (is_close(read.written * unit.scale, question.right, question)) return unit;
+      const bool two_digits = read.last_place && *read.last_place * Number(10) <= read.written;
+      if (is_close(read.written * unit.scale, question.right, question) ||
+          (unit.name != question.unit.name && two_digits && is_rounding(read, unit.scale, question)))
+        return unit;
     }
     return std::nullopt;
   };
