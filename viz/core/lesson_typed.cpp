@@ -126,7 +126,7 @@ std::optional<Typed> parse_quantity(const std::string& text, const std::string& 
   if (!unit.empty()) {
     result.unit = unit_named(unit);
     if (!result.unit && !is_label(unit, label)) {
-      why = "“" + shortened(unit) + "” is no unit known here.";
+      why = "“" + shortened(unit) + "” is no unit known here. Without one the unit beside the box is meant.";
       return std::nullopt;
     }
     if (!result.unit) result.unit = LessonUnit{label, Dimension::plain, Number(1)};
