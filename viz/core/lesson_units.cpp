@@ -450,7 +450,7 @@ std::optional<Typed> parse_quantity(const std::string& text, const std::string& 
   // The number ends with its last digit or parenthesis; what follows is the unit.
   const std::size_t last = text.find_last_of("0123456789)");
   if (last == std::string::npos) {
-    why = "“" + shortened(text) + "” holds no number.";
+    why = "“" + shortened(text) + "” holds no number. Put numbers in place of letters, as in 1/3 or 2^22.";
     return std::nullopt;
   }
   std::string number = text.substr(0, last + 1), unit = trimmed(text.substr(last + 1));
@@ -614,6 +614,20 @@ std::optional<Typed> parse_quantities(std::string text) {
   return std::nullopt;
 }
 
+/// "40-45", "40 - 45 µs": two plain numbers, the smaller first. As a difference it would be negative, which no answer
+/// of this form means.
+bool is_range(const std::string& text) {
+  const std::size_t dash = text.find('-', 1);
+  if (dash == std::string::npos) return false;
+  const std::size_t end = text.find_first_not_of("0123456789., ", dash + 1);
+  const std::string rest = end == std::string::npos ? "" : text.substr(end);
+  if (rest.find_first_of("0123456789+-*/^(") != std::string::npos) return false;
+  const auto number = [](const std::string& part) { return Number::decimal(without_separators(trimmed(part))); };
+  const auto from = number(text.substr(0, dash));
+  const auto to = number(text.substr(dash + 1, end == std::string::npos ? end : end - dash - 1));
+  return from && to && !(*from < Number(0)) && *from < *to;
+}
+
 }  // namespace
 
 std::optional<Typed> parse_typed(const std::string& typed, const std::string& label, std::string& why) {
@@ -625,6 +639,10 @@ std::optional<Typed> parse_typed(const std::string& typed, const std::string& la
   const std::string text = with_plain_sign(with_quotients(without_words(with_spoken_numbers(said))));
   if (text.empty()) {
     why = "Write a number, with a unit if you like: 4.4 MB, 4,456,448, 2^22, 1/3, 33 %.";
+    return std::nullopt;
+  }
+  if (is_range(text)) {
+    why = "“" + shortened(said) + "” is a range. Type one number: the one you think most likely.";
     return std::nullopt;
   }
   std::string refused;
