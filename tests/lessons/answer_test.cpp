@@ -199,6 +199,27 @@ TEST_CASE("shares, ratios, times and labels") {
     CHECK(verdict(number_question(Number::of(0.55768), "", "1 %"), typed) == Verdict::right);
 }
 
+TEST_CASE("a range is no number, and letters ask for numbers; a difference stays one") {
+  const Question share = number_question(Number::of(0.33), "%", "5 %");
+  for (const char* typed : {"40-45", "40 - 45 %", "40–45", "0.30-0.35", "1,000-2,000"}) {
+    CAPTURE(std::string(typed));
+    const Grade grade = grade_number(share, typed);
+    CHECK(grade.verdict == Verdict::unreadable);
+    CHECK(grade.note.find("is a range") != std::string::npos);
+  }
+  CHECK(verdict(share, "100-67") == Verdict::right);
+  CHECK(verdict(share, "1 - 0.67") == Verdict::right);
+  CHECK(verdict(number_question(Number(-5), "", "0"), "-5") == Verdict::right);
+  CHECK(verdict(number_question(Number(-3), "", "0"), "2*1 - 5") == Verdict::right);
+  for (const char* typed : {"N/d", "N^2/(Nd)", "N(N+1)/2", "4Nd + 4N^2", "512/(512+d)"}) {
+    CAPTURE(std::string(typed));
+    const Grade grade = grade_number(share, typed);
+    CHECK(grade.verdict == Verdict::unreadable);
+    CHECK(grade.note.find("in place of letters") != std::string::npos);
+  }
+  CHECK(grade_number(share, "20 or 80").note.find("letters") == std::string::npos);
+}
+
 TEST_CASE("superscripts of several digits are one exponent, whatever the digits") {
   CHECK(verdict(number_question(Number(2097152), "", "0"), "2²¹") == Verdict::right);
   CHECK(verdict(number_question(Number(1024), "", "0"), "2¹⁰") == Verdict::right);

@@ -49,6 +49,20 @@ const Json& only_e(const std::string& name) {
   throw Error(ErrorKind::input, "'" + name + "' is not a number");
 }
 
+constexpr const char* kNoLetters = "Put numbers in place of letters, as in 1/3 or 2^22.";
+
+/// "N(N+1)/2": with names of what is asked, and not of functions alone.
+bool has_letters(const std::string& text) {
+  for (const char* name : {"N", "d", "Br", "Bc", "M"})
+    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+      const std::size_t end = at + std::string_view(name).size();
+      const bool begins = at == 0 || !is_letter(text[at - 1]) || text[at - 1] == 'N';  // Nd
+      const bool ends = end == text.size() || !is_letter(text[end]) || text[end] == 'd';
+      if (begins && ends) return true;
+    }
+  return false;
+}
+
 /// "1, 2, 4 and 5": several numbers where one is asked for.
 bool is_list(const std::string& text) {
   bool many = false, in_number = false;
@@ -99,7 +113,7 @@ std::optional<Typed> parse_quantity(const std::string& text, const std::string& 
         before != std::string::npos && std::string_view("+-*/(").find(text[before]) != std::string_view::npos)
       last = end;
   if (last == std::string::npos) {
-    why = "“" + shortened(text) + "” holds no number.";
+    why = "“" + shortened(text) + "” holds no number. " + kNoLetters;
     return std::nullopt;
   }
   std::string number = text.substr(0, last + 1), unit = trimmed(text.substr(last + 1));
@@ -137,8 +151,8 @@ std::optional<Typed> parse_quantity(const std::string& text, const std::string& 
     result.written = evaluate_number(digits, only_e) * scale;
   } catch (const Error&) {
     why = is_list(text) ? "Those are several numbers. One is asked for."
-                        : "“" + shortened(text) +
-                              "” is not understood as a number. Write it like 4456448, 4.4 MB, 2^22, 1/3 or 33 %.";
+                        : "“" + shortened(text) + "” is not understood as a number. " +
+                              (has_letters(digits) ? kNoLetters : "Write it like 4456448, 4.4 MB, 2^22, 1/3 or 33 %.");
     return std::nullopt;
   }
   if (digits.find_first_not_of("0123456789.") == std::string::npos) result.last_place = last_place(digits) * scale;
@@ -257,6 +271,20 @@ std::optional<Typed> parse_quantities(std::string text, const std::string& label
   return std::nullopt;
 }
 
+/// "40-45", "40 - 45 µs": two plain numbers, the smaller first. As a difference it would be negative, which no answer
+/// of this form means.
+bool is_range(const std::string& text) {
+  const std::size_t dash = text.find('-', 1);
+  if (dash == std::string::npos) return false;
+  const std::size_t end = text.find_first_not_of("0123456789., ", dash + 1);
+  const std::string rest = end == std::string::npos ? "" : text.substr(end);
+  if (rest.find_first_of("0123456789+-*/^(") != std::string::npos) return false;
+  const auto number = [](const std::string& part) { return Number::decimal(without_separators(trimmed(part))); };
+  const auto from = number(text.substr(0, dash));
+  const auto to = number(text.substr(dash + 1, end == std::string::npos ? end : end - dash - 1));
+  return from && to && !(*from < Number(0)) && *from < *to;
+}
+
 }  // namespace
 
 std::optional<Typed> parse_typed(const std::string& typed, const std::string& label, std::string& why) {
@@ -267,6 +295,10 @@ std::optional<Typed> parse_typed(const std::string& typed, const std::string& la
   const std::string text = plain_wording(typed);
   if (text.empty()) {
     why = "Write a number, with a unit if you like: 4.4 MB, 4,456,448, 2^22, 1/3, 33 %.";
+    return std::nullopt;
+  }
+  if (is_range(text)) {
+    why = "“" + shortened(trimmed(typed)) + "” is a range. Type one number: the one you think most likely.";
     return std::nullopt;
   }
   for (const char* same : {"the same", "same", "unchanged", "no change", "it stays the same", "stays the same"})
