@@ -58,8 +58,8 @@ set(glfw3_VERSION "of emscripten ${EMSCRIPTEN_VERSION}")
 # compilation in batches. That is most of what this compiler does.
 function(flashscope_web_precompile)
   flashscope_unity(flashscope_io flashscope_viz_core)
-  # Alone: their names are also those of others (TileState, is_letter, trimmed …).
-  foreach(file io/json_numbers io/lesson_progress io/lesson_text io/ncu_csv core/lesson_units core/softmax_steps)
+  # Alone: their names are also those of others (TileState, …).
+  foreach(file io/json_numbers io/lesson_progress io/ncu_csv core/softmax_steps)
     set_source_files_properties(${CMAKE_SOURCE_DIR}/viz/${file}.cpp TARGET_DIRECTORY flashscope_io flashscope_viz_core
       PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endforeach()

@@ -199,6 +199,27 @@ TEST_CASE("shares, ratios, times and labels") {
     CHECK(verdict(number_question(Number::of(0.55768), "", "1 %"), typed) == Verdict::right);
 }
 
+TEST_CASE("a range is no number, and letters ask for numbers; a difference stays one") {
+  const Question share = number_question(Number::of(0.33), "%", "5 %");
+  for (const char* typed : {"40-45", "40 - 45 %", "40–45", "0.30-0.35", "1,000-2,000"}) {
+    CAPTURE(std::string(typed));
+    const Grade grade = grade_number(share, typed);
+    CHECK(grade.verdict == Verdict::unreadable);
+    CHECK(grade.note.find("is a range") != std::string::npos);
+  }
+  CHECK(verdict(share, "100-67") == Verdict::right);
+  CHECK(verdict(share, "1 - 0.67") == Verdict::right);
+  CHECK(verdict(number_question(Number(-5), "", "0"), "-5") == Verdict::right);
+  CHECK(verdict(number_question(Number(-3), "", "0"), "2*1 - 5") == Verdict::right);
+  for (const char* typed : {"N/d", "N^2/(Nd)", "N(N+1)/2", "4Nd + 4N^2", "512/(512+d)"}) {
+    CAPTURE(std::string(typed));
+    const Grade grade = grade_number(share, typed);
+    CHECK(grade.verdict == Verdict::unreadable);
+    CHECK(grade.note.find("in place of letters") != std::string::npos);
+  }
+  CHECK(grade_number(share, "20 or 80").note.find("letters") == std::string::npos);
+}
+
 TEST_CASE("superscripts of several digits are one exponent, whatever the digits") {
   CHECK(verdict(number_question(Number(2097152), "", "0"), "2²¹") == Verdict::right);
   CHECK(verdict(number_question(Number(1024), "", "0"), "2¹⁰") == Verdict::right);
@@ -222,12 +243,39 @@ TEST_CASE("a digit too few is told apart from a wrong thought") {
   CHECK(testing::contains(grade_number(number_question(Number(2097152), "MB", "2 %"), "2.16").note, "within 2 %"));
   CHECK(testing::contains(grade_number(number_question(Number(136), "tiles", "0"), "135").note, "exact"));
   CHECK(grade_number(number_question(Number(136), "tiles", "0"), "100").note == "");
+  // More digits help who rounded the right number, and nobody else.
+  CHECK(testing::contains(close.note, "more digits"));
+  CHECK(!testing::contains(grade_number(number_question(Number(2097152), "MB", "2 %"), "2.16").note, "more digits"));
+  // What is the right number to the digits typed is not taken for a mistake nearby.
+  Question pairs = number_question(Number(524800), "pairs", "0");
+  pairs.mistakes = {Number(523776)};
+  CHECK(grade_number(pairs, "0.52M").mistake == -1);
+  CHECK(grade_number(pairs, "523776").mistake == 0);
+  CHECK(grade_number(pairs, "523,700").mistake == 0);
+  // A guess is compared, and that is all.
+  Question guess = number_question(Number(136), "tiles", "0");
+  guess.guess = true;
+  CHECK(grade_number(guess, "135").note == "");
+}
+
+TEST_CASE("a unit left out is asked for, also of a number that is rounded") {
+  const Question memory = number_question(Number(1056768), "kB", "0.2 %");
+  for (const char* typed : {"1.057", "1.06"}) {
+    CAPTURE(std::string(typed));
+    CHECK(testing::contains(grade_number(memory, typed).note, "In which unit?"));
+  }
+  for (const char* typed : {"1.05", "2", "1060"}) {
+    CAPTURE(std::string(typed));
+    CHECK(!testing::contains(grade_number(memory, typed).note, "In which unit?"));
+  }
 }
 
 TEST_CASE("a number of MiB written as MB is told apart") {
   const Grade grade = grade_number(number_question(Number(64) * Number(1 << 20), "MB", "1 %"), "64");
   CHECK(grade.verdict == Verdict::wrong);
   CHECK(testing::contains(grade.note, "MiB"));
+  CHECK(testing::contains(grade_number(number_question(Number(4) * Number(1 << 30), "GB", "1 %"), "4").note,
+                          "1 GB is 1,000,000,000 bytes, 1 GiB is 1,073,741,824."));
 }
 
 TEST_CASE("a comma that may group thousands or be a decimal point: how it was read is said, or asked") {
@@ -319,8 +367,55 @@ TEST_CASE("small numbers as they are spoken, alone and with a unit") {
   CHECK(verdict(number_question(Number(4'000'000), "MB", "0"), "four MB") == Verdict::right);
   CHECK(verdict(number_question(Number::fraction(1, 2), "%", "0"), "half") == Verdict::right);
   CHECK(verdict(number_question(Number(4), "products", "0"), "four products") == Verdict::right);
-  for (const char* typed : {"fourteen", "often", "someone", "forty"})
+  for (const char* typed : {"often", "someone", "fortress"})
     CHECK(verdict(number_question(Number(4), "", "0"), typed) == Verdict::unreadable);
+}
+
+TEST_CASE("larger numbers as they are spoken, parts and mixed fractions") {
+  const std::tuple<const char*, double> cases[] = {{"fourteen", 14},
+                                                   {"forty", 40},
+                                                   {"forty-four", 44},
+                                                   {"a hundred times", 100},
+                                                   {"hundredfold", 100},
+                                                   {"two hundred fifty-six", 256},
+                                                   {"two hundred and fifty six times", 256},
+                                                   {"a thousand", 1000},
+                                                   {"thirty-three thousand one hundred ninety", 33190},
+                                                   {"four fifths", 0.8},
+                                                   {"4 fifths", 0.8},
+                                                   {"a sixth", 1.0 / 6},
+                                                   {"two and a half", 2.5},
+                                                   {"2½", 2.5},
+                                                   {"2 ½", 2.5},
+                                                   {"16 2/3", 50.0 / 3},
+                                                   {"16⅔", 50.0 / 3},
+                                                   {"1/e", std::exp(-1)},
+                                                   {"2 / e", 2 * std::exp(-1)},
+                                                   {"the same", 1},
+                                                   {"unchanged", 1}};
+  for (const auto& [typed, right] : cases) {
+    CAPTURE(std::string(typed));
+    CHECK(verdict(number_question(Number::of(right), "×", "0.0001"), typed) == Verdict::right);
+  }
+  CHECK(verdict(number_question(Number::fraction(4, 5), "%", "0"), "eighty percent") == Verdict::right);
+  CHECK(verdict(number_question(Number(2'000'000'000), "GB", "0"), "two GB") == Verdict::right);
+  // A number in groups is no mixed fraction, and the same of something is no number.
+  CHECK(verdict(number_question(Number(2228), "", "0"), "4 456/2") == Verdict::right);
+  CHECK(verdict(number_question(Number(1'000'000), "MB", "0"), "the same") == Verdict::unreadable);
+  const Grade several = grade_number(number_question(Number(4), "products", "0"), "1, 2, 4 and 5");
+  CHECK(several.verdict == Verdict::unreadable);
+  CHECK(testing::contains(several.note, "several"));
+}
+
+TEST_CASE("FLOPs divide by bytes and by rates") {
+  for (const char* typed : {"68.7 GFLOP / 25.2 MB", "68.7 GFLOP/25.2 MB", "2.73 GFLOP/MB", "2.7 kFLOP/B", "2726 FLOP/B"})
+    CHECK(verdict(number_question(Number(2726), "FLOP per byte", "2 %"), typed) == Verdict::right);
+  CHECK(verdict(number_question(Number(64), "µs", "1 %"), "68.7 GFLOP / 1071 TFLOP/s") == Verdict::right);
+  CHECK(verdict(number_question(Number(32), "TFLOP/s", "1 %"), "68.7 GFLOP / 2.15 ms") == Verdict::right);
+  for (const char* typed : {"68.7 GFLOP", "68.7 GFLOP / 25.2", "25.2 MB / 68.7 GFLOP", "/ MB"}) {
+    CAPTURE(std::string(typed));
+    CHECK(verdict(number_question(Number(2726), "FLOP per byte", "2 %"), typed) == Verdict::unreadable);
+  }
 }
 
 TEST_CASE("a part of a whole, and the habits of those who write papers") {

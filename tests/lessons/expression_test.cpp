@@ -4,7 +4,7 @@
 #include <random>
 
 #include "tests/lessons/support.h"
-#include "viz/core/lesson_units.h"
+#include "viz/core/lesson_values.h"
 #include "viz/io/json_numbers.h"
 
 namespace flashscope::viz {

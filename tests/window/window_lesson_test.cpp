@@ -412,9 +412,11 @@ TEST_CASE_FIXTURE(Desk, "every step and every show of every shipped lesson draws
       CHECK(clamp(settings) == settings);
       const AttentionProblem problem = stage_problem(settings, kMaxStageOps);
       const Machine machine = load_machine(settings.gpu);
-      for (std::size_t n = show.runs.size(); n-- > 0;) {
-        const auto trace = trace_stage(settings.algorithms[n], problem, settings.tile, machine, settings.start);
-        const Picoseconds t = n + 1 == show.runs.size() ? moment_of(lesson, show, *trace) : trace->duration() / 2;
+      StageTraces traces;
+      for (std::size_t n = 0; n < show.runs.size(); ++n)
+        traces.push_back(trace_stage(settings.algorithms[n], problem, settings.tile, machine, settings.start));
+      const Picoseconds t = moment_of(lesson, show, traces);
+      for (const auto& trace : traces) {
         ImGui::NewFrame();
         stage_panel(ui, {0, 0, width, height}, "stage 0", *trace, make_scene(*trace, t, 2),
                     trace->schedule().tensors(), 1);

@@ -137,8 +137,7 @@ class Drawing {
       m_y += 32;
     }
     const double now = label + strip * static_cast<double>(t) / static_cast<double>(duration);
-    m_svg +=
-        formatted("<path d=\"M{:.1f} {:.1f}V{:.1f}\" stroke=\"var(--text)\" stroke-width=\"2\"/>", now, top, m_y);
+    m_svg += formatted("<path d=\"M{:.1f} {:.1f}V{:.1f}\" stroke=\"var(--text)\" stroke-width=\"2\"/>", now, top, m_y);
     m_y += 4;
     begin_row(18);
     for (Reason reason : seen) {
@@ -200,10 +199,10 @@ std::string stage_html(const OpenLesson& open, const LessonShow& show, const std
   const Settings settings = stage_settings(open, show);
   const Machine machine = load_machine(settings.gpu);
   const AttentionProblem problem = stage_problem(settings, kMaxStageOps);
-  std::vector<std::shared_ptr<const StageTrace>> traces;
+  StageTraces traces;
   for (std::size_t n = 0; n < show.runs.size(); ++n)
     traces.push_back(trace_stage(settings.algorithms[n], problem, settings.tile, machine, settings.start));
-  const Picoseconds t = moment_of(open.lesson, show, *traces.back());
+  const Picoseconds t = moment_of(open.lesson, show, traces);
   Drawing drawing;
   for (const auto& trace : traces)
     drawing.stage(*trace, make_scene(*trace, t, static_cast<int>(machine.num_sms.value)), show.cta);

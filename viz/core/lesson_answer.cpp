@@ -6,6 +6,8 @@
 #include <set>
 
 #include "sim/error.h"
+#include "viz/core/lesson_typed.h"
+#include "viz/core/lesson_values.h"
 #include "viz/core/text.h"
 
 namespace flashscope::viz {
@@ -24,11 +26,17 @@ bool is_close(const Number& value, const Number& right, const Question& question
   return abs(value - right) <= allowed;
 }
 
-/// The known mistake that was meant: within the tolerance, or else the nearest one within 1 %, where a question is asked
-/// to more digits than people give to a wrong number. Nothing where the right answer is nearer.
-int mistake_of(const Number& value, const Question& question) {
+/// Whether the right answer, rounded to the digits that were typed, is what was typed: 2.7 for 2.732.
+bool is_rounding(const Typed& read, const Number& scale, const Question& question) {
+  return read.last_place && abs(read.written * scale - question.right) * Number(2) <= *read.last_place * scale;
+}
+
+/// The known mistake that was meant: within the tolerance, or else the nearest one within 1 %, where a question is
+/// asked to more digits than people give to a wrong number. Nothing where the right answer is nearer, or was `rounded`.
+int mistake_of(const Number& value, const Question& question, bool rounded) {
   for (std::size_t n = 0; n < question.mistakes.size(); ++n)
     if (is_close(value, question.mistakes[n], question)) return static_cast<int>(n);
+  if (rounded) return -1;
   const auto distance = [&](const Number& to) { return std::fabs(value.value() - to.value()); };
   int nearest = -1;
   double least = distance(question.right);
@@ -65,7 +73,11 @@ std::optional<LessonUnit> lookalike(const LessonUnit& unit) {
 }
 
 std::string binary_note(const LessonUnit& unit) {
-  return "That is the number of " + unit.name + ": 1 MB is 1,000,000 bytes, 1 MiB is 1,048,576.";
+  const auto size = [](const LessonUnit& of) { return "1 " + of.name + " is " + grouped(of.scale.whole()); };
+  const LessonUnit other = *lookalike(unit);
+  const bool binary = unit.name.size() > other.name.size();
+  return "That is the number of " + unit.name + ": " + size(binary ? other : unit) + " bytes, " +
+         size(binary ? unit : other) + ".";
 }
 
 /// Shares and factors are told apart, and each from what is its reverse: faults of a kind, whatever the question.
@@ -107,7 +119,7 @@ std::string reversed_note(const Typed& read, const Question& question) {
   return "";
 }
 
-/// The unit in which a plain number would be right: 0.000495 where ms are asked and s were meant.
+/// The unit in which a plain number would be right, or its rounding: 0.000495 where ms are asked and s were meant.
 std::optional<LessonUnit> unit_left_out(const Typed& read, const Question& question) {
   if (read.unit) return std::nullopt;
   using Dimension = LessonUnit::Dimension;
@@ -116,7 +128,10 @@ std::optional<LessonUnit> unit_left_out(const Typed& read, const Question& quest
   const auto among = [&](const auto& names) -> std::optional<LessonUnit> {
     for (const char* name : names) {
       const LessonUnit unit = *unit_named(name);
-      if (is_close(read.written * unit.scale, question.right, question)) return unit;
+      const bool two_digits = read.last_place && *read.last_place * Number(10) <= read.written;
+      if (is_close(read.written * unit.scale, question.right, question) ||
+          (unit.name != question.unit.name && two_digits && is_rounding(read, unit.scale, question)))
+        return unit;
     }
     return std::nullopt;
   };
@@ -125,16 +140,17 @@ std::optional<LessonUnit> unit_left_out(const Typed& read, const Question& quest
   return std::nullopt;
 }
 
-/// What a near miss lacks: nobody should look for a mistake of thought behind a digit too few.
-std::string near_miss(const Number& value, const Question& question) {
+/// What a near miss lacks: nobody should look for a mistake of thought behind a digit too few. A value that is near and
+/// no rounding of the right one has another reason, and more digits of it would not help.
+std::string near_miss(const Number& value, const Question& question, bool rounded) {
   const Tolerance& t = question.tolerance;
   const Number distance = abs(value - question.right), size = abs(question.right);
-  if (!std::isfinite(distance.value()) || size * Number::fraction(6, 100) < distance) return "";
+  if (question.guess || !std::isfinite(distance.value()) || size * Number::fraction(6, 100) < distance) return "";
   if (t.relative.is_zero() && t.absolute.is_zero()) return "Close, and this one is exact.";
   return "Close: it is asked to within " +
          (t.relative.is_zero() ? quantity_text(t.absolute * question.unit.scale, question.unit)
                                : quantity_text(t.relative, *unit_named("%"))) +
-         ". Take more digits.";
+         (rounded ? ". Take more digits." : ".");
 }
 
 }  // namespace
@@ -180,7 +196,8 @@ Grade grade_number(const Question& question, const std::string& typed) {
   if (!read) return grade;
   if (read->unit && read->unit->dimension != unit.dimension) {
     // A ratio may be written in per cent, and a label left out.
-    const bool ratio = unit.dimension == LessonUnit::Dimension::plain && read->unit->dimension == LessonUnit::Dimension::share;
+    const bool ratio =
+        unit.dimension == LessonUnit::Dimension::plain && read->unit->dimension == LessonUnit::Dimension::share;
     if (!ratio) {
       grade.note = "The answer is " + (unit.name.empty() ? std::string("a plain number") : "in " + unit.name) +
                    ", not in " + read->unit->name + ".";
@@ -220,9 +237,11 @@ Grade grade_number(const Question& question, const std::string& typed) {
       grade.note = binary_note(*other);
       return grade;
     }
-  grade.mistake = mistake_of(value, question);
+  const bool rounded = is_rounding(*read, read->unit ? read->unit->scale : unit.scale, question);
+  const bool rounded_base = may_be_base && is_rounding(*read, Number(1), question);
+  grade.mistake = mistake_of(value, question, rounded);
   if (grade.mistake < 0 && may_be_base) {
-    grade.mistake = mistake_of(read->written, question);
+    grade.mistake = mistake_of(read->written, question, rounded_base);
     if (grade.mistake >= 0) grade.note = taken;
   }
   if (const auto other = lookalike(read->unit ? *read->unit : unit); other && grade.mistake < 0)
@@ -230,8 +249,9 @@ Grade grade_number(const Question& question, const std::string& typed) {
   if (grade.mistake < 0 && grade.note.empty() && unit_left_out(*read, question))
     grade.note = "In which unit? Asked is " + unit.name + "; write the one you mean behind the number.";
   if (grade.mistake < 0 && grade.note.empty()) grade.note = reversed_note(*read, question);
-  if (grade.mistake < 0 && grade.note.empty()) grade.note = near_miss(value, question);
-  if (grade.mistake < 0 && grade.note.empty() && may_be_base) grade.note = near_miss(read->written, question);
+  if (grade.mistake < 0 && grade.note.empty()) grade.note = near_miss(value, question, rounded);
+  if (grade.mistake < 0 && grade.note.empty() && may_be_base)
+    grade.note = near_miss(read->written, question, rounded_base);
   return grade;
 }
 

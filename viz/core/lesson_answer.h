@@ -21,6 +21,7 @@ Tolerance parse_tolerance(const std::string& text);
 /// A question whose expressions have been evaluated.
 struct Question {
   LessonAsk::Kind kind = LessonAsk::Kind::number;
+  bool guess = false;   // before it is told: nobody is asked to be more exact
   std::string unknown;  // why it has no answer, as on a machine of which nothing is recorded; else ""
   // number, in the unit's base
   Number right;

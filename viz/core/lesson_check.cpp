@@ -9,9 +9,11 @@
 #include "sim/error.h"
 #include "viz/core/lesson_show.h"
 #include "viz/core/lesson_terms.h"
+#include "viz/core/lesson_values.h"
 #include "viz/core/scene.h"
 #include "viz/core/session.h"
 #include "viz/io/machine_io.h"
+#include "viz/io/plain_text.h"
 
 namespace flashscope::viz {
 namespace {
@@ -156,11 +158,11 @@ class Checker {
       const Settings settings = stage_settings(m_open, show);
       if (show.panel == Panel::sweep) sweep_of(m_open, show);
       if (!show.has_stage()) return;
-      const std::size_t last = show.runs.size() - 1;
+      StageTraces traces;
+      for (std::size_t n = 0; n < show.runs.size(); ++n) traces.push_back(traced(settings, settings.algorithms[n]));
+      const Picoseconds t = moment_of(m_open.lesson, show, traces);
       for (std::size_t n = 0; n < show.runs.size(); ++n) {
-        const StageTrace& trace = traced(settings, settings.algorithms[n]);
-        const Picoseconds t = n == last ? moment_of(m_open.lesson, show, trace) : 0;
-        if (make_scene(trace, t, 2).maps.empty()) fault(show.line, "the stage of '" + show.runs[n] + "' is empty");
+        if (make_scene(*traces[n], t, 2).maps.empty()) fault(show.line, "the stage of '" + show.runs[n] + "' is empty");
       }
     } catch (const Error& error) {
       const std::string text = error.what();
@@ -169,14 +171,14 @@ class Checker {
     }
   }
 
-  const StageTrace& traced(const Settings& settings, const std::string& algorithm) {
+  std::shared_ptr<const StageTrace> traced(const Settings& settings, const std::string& algorithm) {
     for (const auto& [known, name, trace] : m_traces)
-      if (known == settings && name == algorithm) return *trace;
+      if (known == settings && name == algorithm) return trace;
     const Machine machine = load_machine(settings.gpu);
     m_traces.emplace_back(
         settings, algorithm,
         trace_stage(algorithm, stage_problem(settings, kMaxStageOps), settings.tile, machine, settings.start));
-    return *std::get<2>(m_traces.back());
+    return std::get<2>(m_traces.back());
   }
 
   void last_question() {
@@ -207,8 +209,6 @@ class Checker {
   LessonCheck m_check;
   std::vector<std::tuple<Settings, std::string, std::shared_ptr<const StageTrace>>> m_traces;
 };
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 /// Groups of vowels, a silent e at the end left out: good enough to compare texts.
 int syllables_of(const std::string& word) {

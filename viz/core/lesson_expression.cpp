@@ -6,6 +6,7 @@
 
 #include "sim/error.h"
 #include "viz/io/json_numbers.h"
+#include "viz/io/plain_text.h"
 
 namespace flashscope::viz {
 namespace {
@@ -13,8 +14,7 @@ namespace {
 constexpr int kMaxLevels = 40;  // of parentheses: deeper is a mistake, and would recurse as deep
 constexpr std::size_t kMaxLength = 500;
 
-bool is_name_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_name_letter(char c) { return is_letter(c) || c == '_'; }
 
 class Evaluator {
  public:

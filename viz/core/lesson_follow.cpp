@@ -1,5 +1,7 @@
 #include "viz/core/lesson_follow.h"
 
+#include <algorithm>
+
 #include "sim/error.h"
 #include "viz/core/lesson_show.h"
 
@@ -34,9 +36,10 @@ FollowedShow follow_lesson(LearnState& learn, const OpenLesson* open, Settings& 
       learn.seeking = show.has_stage();
       followed.taken = true;
     }
-    const auto& stage = results.stage[show.runs.size() == 1 ? 0 : 1];
-    if (learn.seeking && stage && results.settings == settings) {
-      playback = scrub(playback, moment_of(lesson, show, *stage), results.duration);
+    const StageTraces traces(results.stage.begin(), results.stage.begin() + (show.runs.size() == 1 ? 1 : 2));
+    const bool all_there = std::find(traces.begin(), traces.end(), nullptr) == traces.end();
+    if (learn.seeking && all_there && results.settings == settings) {
+      playback = scrub(playback, moment_of(lesson, show, traces), results.duration);
       learn.seeking = false;
       followed.reached = true;
     }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "sim/error.h"
+#include "viz/core/lesson_values.h"
 #include "viz/io/json_numbers.h"
 
 namespace flashscope::viz {
@@ -84,6 +85,7 @@ class Opener {
   void fill(Question& question, const LessonAsk& ask) {
     switch (ask.kind) {
       case LessonAsk::Kind::number:
+        question.guess = ask.predict;
         question.unit = unit_or_label(ask.unit);
         question.tolerance = parse_tolerance(ask.tolerance);
         question.right = evaluate_number(ask.answer, m_documents);

@@ -59,16 +59,20 @@ Settings stage_settings(const OpenLesson& open, const LessonShow& show) {
   return *settings;
 }
 
-Picoseconds moment_of(const Lesson& lesson, const LessonShow& show, const StageTrace& trace) {
-  if (show.at_end) return trace.duration();
+Picoseconds moment_of(const Lesson& lesson, const LessonShow& show, const StageTraces& traces) {
+  if (show.at_end) return traces.back()->duration();
   if (show.operation.empty()) return 0;
-  const std::vector<KernelLaunch>& kernels = trace.schedule().kernels();
+  const StageTrace* found = traces.back().get();
   int kernel = -1;
   std::string names;
-  for (std::size_t k = 0; k < kernels.size(); ++k) {
-    if (kernels[k].name == show.kernel) kernel = static_cast<int>(k);
-    names += (names.empty() ? "" : ", ") + std::string(kernels[k].name);
+  for (const auto& candidate : traces) {
+    const std::vector<KernelLaunch>& kernels = candidate->schedule().kernels();
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+      if (kernels[k].name == show.kernel) kernel = static_cast<int>(k), found = candidate.get();
+      names += (names.empty() ? "" : ", ") + std::string(kernels[k].name);
+    }
   }
+  const StageTrace& trace = *found;
   if (kernel < 0 && !show.kernel.empty()) fail(lesson, show, "kernel: '" + show.kernel + "' is not one of " + names);
   std::vector<std::string> there;
   for (const OpSpan& span : trace.spans()) {

@@ -1,5 +1,6 @@
 // What a lesson's show puts beside the text: the stage at one moment of a run, or an inspector with the run's numbers.
 #pragma once
+#include <memory>
 #include <vector>
 
 #include "viz/core/lesson_runtime.h"
@@ -14,9 +15,10 @@ namespace flashscope::viz {
 /// Settings of the stage for a show; throws Error(input) when its runs do not exist or do not share a problem.
 Settings stage_settings(const OpenLesson& lesson, const LessonShow& show);
 
-/// When the stage reaches what the show names, in `trace` (that of its last run); throws Error(input) with file, line
-/// and what there is instead.
-Picoseconds moment_of(const Lesson& lesson, const LessonShow& show, const StageTrace& trace);
+using StageTraces = std::vector<std::shared_ptr<const StageTrace>>;
+/// When the stage reaches what the show names, in the run that has its kernel, or in the last where it names none.
+/// `traces`: of the show's runs. Throws Error(input) with file, line and what there is instead.
+Picoseconds moment_of(const Lesson& lesson, const LessonShow& show, const StageTraces& traces);
 
 /// What the CTAs of each run occupy on an SM, named by algorithm and tile. Throws Error(input) like stage_settings().
 std::vector<OccupancyRow> occupancy_of(const OpenLesson& lesson, const LessonShow& show);

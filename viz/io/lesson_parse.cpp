@@ -5,28 +5,21 @@
 #include "sim/error.h"
 #include "viz/io/json_numbers.h"
 #include "viz/io/lesson.h"
+#include "viz/io/plain_text.h"
 #include "viz/io/toml.h"
 
 namespace flashscope {
 namespace {
 
-bool starts_with(std::string_view text, std::string_view begin) { return text.substr(0, begin.size()) == begin; }
-
-std::string trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1));
-}
-
 bool is_name(const std::string& text) {
-  const auto valid = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
-  return !text.empty() && !(text[0] >= '0' && text[0] <= '9') && std::all_of(text.begin(), text.end(), valid);
+  const auto valid = [](char c) { return (c >= 'a' && c <= 'z') || is_digit(c) || c == '_'; };
+  return !text.empty() && !is_digit(text[0]) && std::all_of(text.begin(), text.end(), valid);
 }
 
 /// Characters in front of the item's text, 3 of "1. a"; 0 when the line is no numbered item.
 std::size_t numbered_item(std::string_view line) {
   std::size_t at = 0;
-  while (at < line.size() && at < 3 && line[at] >= '0' && line[at] <= '9') ++at;
+  while (at < line.size() && at < 3 && is_digit(line[at])) ++at;
   return at > 0 && starts_with(line.substr(at), ". ") ? at + 2 : 0;
 }
 

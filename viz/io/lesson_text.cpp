@@ -4,19 +4,12 @@
 #include <algorithm>
 
 #include "viz/io/lesson.h"
+#include "viz/io/plain_text.h"
 
 namespace flashscope {
 namespace {
 
 using Kind = LessonSpan::Kind;
-
-bool starts_with(std::string_view text, std::string_view begin) { return text.substr(0, begin.size()) == begin; }
-
-std::string trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
-}
 
 /// Reads spans from the front of a text.
 class Reader {
