@@ -61,15 +61,6 @@ struct Arrival {
   Reason reason;
 };
 
-/// A part of a sum that a CTA has put into shared memory, for TMA to add (Run::add).
-struct Part {
-  std::int64_t first_tile = 0, end_tile = 0;  // query tiles, of all heads
-  int key_tile = 0, tiles = 1;
-  Picoseconds written = 0;  // in shared memory
-  Picoseconds moved = 0;    // at the earliest, over port and links
-  Picoseconds port = 0;     // on the way to L2
-};
-
 /// A CTA in one slot of an SM, and where it is in its work.
 struct Resident {
   const Step* next = nullptr;  // nullptr: the CTA has ended
@@ -85,11 +76,7 @@ struct Resident {
   bool loads_ahead = false;  // persistent, and nothing but loads so far
   int sm = 0, slot = 0;
   std::vector<Arrival> under_way;  // of loads that it started, in their order
-  // Of sums that it adds to: the part that waits for its turn; when the last one has left its place in shared memory;
-  // and since when the CTA waits for either.
-  Part part;
-  bool part_waits = false;
-  Picoseconds part_gone = 0, waits_since = kNever;
+  Adder adder;
 
   void begin(std::size_t index) {
     const std::vector<StepRun>& runs = placed.work->runs;
@@ -208,7 +195,7 @@ class Run {
     m_earliest = Earliest(num_sms);
     m_tr = num_tiles(m_schedule.problem().seqlen_q, m_schedule.tile().br);
     m_order.start(std::int64_t{m_schedule.problem().num_heads()} * m_tr,
-                  num_tiles(m_schedule.problem().seqlen_k, m_schedule.tile().bc));
+                  num_tiles(m_schedule.problem().seqlen_k, m_schedule.tile().bc), m_speeds.l2_far_latency);
     std::int64_t next_cta = 0;
     const std::int64_t ctas = ctas_of(k);
     const Picoseconds code =
@@ -381,8 +368,8 @@ class Run {
     resident.began = now;
     resident.hbm_read = 0;
     resident.under_way.clear();
-    resident.part_gone = 0;
-    resident.waits_since = kNever;
+    resident.adder = {};
+    resident.adder.slot = static_cast<std::size_t>(&resident - m_residents.data());
     resident.loads_from = resident.last_scores;
     resident.last_scores = started;
     resident.loads_ahead = m_loads_ahead;
@@ -424,9 +411,9 @@ class Run {
   Picoseconds perform(Sm& sm, Resident& resident, Picoseconds now) {
     const Step& step = *resident.next;
     // The place of a part is needed, or the CTA would end before the part has been added.
-    if (step.adds || (resident.part_waits && resident.is_at_last()))
-      if (const Picoseconds gone = until_part_is_gone(resident, now); gone > now) return gone;
-    const Picoseconds begin = std::min(now, std::exchange(resident.waits_since, kNever));
+    if (step.adds || (resident.adder.waits && resident.is_at_last()))
+      if (const Picoseconds gone = resident.adder.until_gone(now); gone > now) return gone;
+    const Picoseconds begin = std::min(now, std::exchange(resident.adder.waits_since, kNever));
     Picoseconds end = now, arrival = 0;
     Reason reason = begin < now ? Reason::l2 : Reason::barrier;
     std::int64_t hbm_bytes = 0;
@@ -439,7 +426,7 @@ class Run {
       case Step::Kind::barrier: latest(now + m_speeds.barrier * step.tiles, Reason::barrier, end, reason); break;
       case Step::Kind::wait: wait(resident, step, end, reason); break;
     }
-    if (!step.adds && resident.is_at_last()) latest(resident.part_gone, Reason::l2, end, reason);
+    if (!step.adds && resident.is_at_last()) latest(resident.adder.gone, Reason::l2, end, reason);
     resident.loads_ahead = resident.loads_ahead && step.kind == Step::Kind::start && step.barriers == 0;
     if (step.is_scores) resident.last_scores = end;
     m_result->reasons[static_cast<std::size_t>(reason)] += end - begin;
@@ -594,64 +581,36 @@ class Run {
     if (evicted > 0) latest(m_hbm.serve(now, m_speeds.hbm_write.cost(evicted)), Reason::hbm, end, reason);
   }
 
-  /// The CTA goes on when its part is in shared memory; a warp of its own has TMA add it in L2, in its turn. There is
-  /// one place for a part: until_part_is_gone().
+  /// The CTA goes on when its part is in shared memory; a warp of its own has TMA add it in L2, in its turn
+  /// (adding_order.h).
   void add(Sm& sm, Resident& resident, const Step& step, Picoseconds now, HbmTraffic hbm, Picoseconds& end,
            Reason& reason) {
     latest(on_core(sm, step, now), step.reason, end, reason);
     const std::int64_t first =
         (step.head + resident.placed.query_heads) * m_tr + step.query_tile + resident.repetition * step.query_tile_step;
-    Part& part = resident.part;
+    Adder& adder = resident.adder;
+    Part& part = adder.part;
     part = {first, first + step.tiles, step.key_tile, step.tiles, end, 0, step.port};
     part.moved = std::max(sm.port.serve(now, step.port), m_l2_link.serve(now, step.l2));
     if (hbm.read > 0) part.moved = std::max(part.moved, m_hbm.serve(now, m_speeds.hbm_read.cost(hbm.read)));
     if (hbm.write > 0) m_hbm.serve(now, m_speeds.hbm_write.cost(hbm.write));
     const AttentionProblem& p = m_schedule.problem();
     if (m_schedule.tile().any_order || p.is_sparse()) {
-      resident.part_gone = std::max(part.moved, part.written + part.port);  // read by TMA
+      adder.gone = std::max(part.moved, part.written + part.port);  // read by TMA
       return;
     }
-    const std::int64_t last = part.end_tile - 1;
     const TileShape& tile = m_schedule.tile();
-    const int next = step.key_tile + 1;  // which adds before this one, if it sees these queries
-    const bool is_first = next >= visited_tiles(p.mask(), tile.br, tile.bc, static_cast<int>(last % m_tr)).end;
-    const Picoseconds turn = is_first ? 0 : m_order.passed_on(last, next);
-    resident.part_waits = turn == AddingOrder<Resident>::kUnknown;
-    if (resident.part_waits)
-      m_order.wait(last, next, &resident);
-    else
-      take_turn(resident, turn);
+    const int last_query_tile = static_cast<int>((part.end_tile - 1) % m_tr);
+    const bool is_first = step.key_tile + 1 >= visited_tiles(p.mask(), tile.br, tile.bc, last_query_tile).end;
+    for (const Adder* served : m_order.add(adder, is_first)) wake(*served, sm);
   }
 
-  /// A round trip to ask whose turn it is; what is added, and the trip back that says so; a fence; and another before
-  /// the next turn is announced, which then arrives in L2: each fence is taken to be a round trip. The next CTA may
-  /// have waited for that, and the next but one for it.
-  void take_turn(Resident& resident, Picoseconds turn) {
-    for (Resident* mine = &resident; mine;) {
-      const Part& part = mine->part;
-      const Picoseconds trip = m_speeds.l2_far_latency * part.tiles;
-      const Picoseconds added = std::max(std::max(part.written, turn) + trip + part.port, part.moved) + trip;
-      mine->part_gone = added + 2 * trip;
-      turn = mine->part_gone + trip / 2;
-      if (std::exchange(mine->part_waits, false) && mine->waits_since != kNever) {
-        Sm& sm = m_sms[static_cast<std::size_t>(mine->sm)];
-        sm.goes_on[mine->slot] = std::max(mine->waits_since, mine->part_gone);
-        if (mine->sm != resident.sm) go_on_alone(sm);
-      }
-      Resident* waiter = nullptr;
-      for (std::int64_t tile = part.first_tile; tile < part.end_tile; ++tile) {
-        Resident* const found = m_order.pass_on(tile, part.key_tile, turn);
-        if (found) waiter = found;
-      }
-      mine = waiter;
-    }
-  }
-
-  /// `now`, or when the place of a part can take the next; kNever: its turn has not come, take_turn() will say.
-  static Picoseconds until_part_is_gone(Resident& resident, Picoseconds now) {
-    if (!resident.part_waits && resident.part_gone <= now) return now;
-    resident.waits_since = std::min(resident.waits_since, now);
-    return resident.part_waits ? kNever : resident.part_gone;
+  /// Its part has been added: a CTA that has waited for that goes on.
+  void wake(const Adder& adder, const Sm& under_way) {
+    if (adder.waits_since == kNever) return;
+    m_goes_on[adder.slot] = std::max(adder.waits_since, adder.gone);
+    Sm& sm = m_sms[static_cast<std::size_t>(m_residents[adder.slot].sm)];
+    if (&sm != &under_way) go_on_alone(sm);
   }
 
   static void latest(Picoseconds candidate, Reason why, Picoseconds& end, Reason& reason) {
@@ -707,7 +666,7 @@ class Run {
   bool m_warps_copy = false;           // a kernel without TMA
   std::vector<Picoseconds> m_goes_on;  // by SM and slot
   std::vector<Resident> m_residents;
-  AddingOrder<Resident> m_order;
+  AddingOrder m_order;
   int m_tr = 1;         // query tiles of a head
   Earliest m_earliest;  // of the SMs, by what they want next of what all share
   HeadsSeen m_heads_seen;

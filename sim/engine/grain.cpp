@@ -17,11 +17,11 @@ constexpr std::int64_t kScoresBeyondL2 = 8;
 /// Blocks of scores that L2 has room for then: 64 in each slice of a partition.
 constexpr std::int64_t kScoreBlocksInL2 = 4096, kFewestScoreBlocks = 512;
 /// And of blocks with all rows of a query tile.
-constexpr std::int64_t kTallScoreBlocksInL2 = 2048;
+constexpr std::int64_t kTallScoreBlocksInL2 = 1024;
 
 /// A CTA that reads a row of scores part by part keeps a whole block of it in use, also what it has read: this share of
 /// L2 may be held so by all CTAs together.
-constexpr std::int64_t kStreamsInL2 = 4;
+constexpr std::int64_t kStreamsInL2 = 2;
 
 struct Loop {
   std::int64_t times = 1, loaded_bytes = 0;  // of one repetition

@@ -12,9 +12,9 @@ namespace {
 constexpr std::int64_t kTurnovers = 3;
 /// And it is looked at over so many waves: slots that start together drift apart by jumps, each worth a fraction of a
 /// wave, and a line through two points draws a jump between them out to the end.
-constexpr std::int64_t kSeenWaves = 16;
+constexpr std::int64_t kSeenWaves = 8;
 /// Waves that the larger run may have more than the smaller, to end at a whole row of tiles and a whole wave.
-constexpr std::int64_t kMostWaves = 256;
+constexpr std::int64_t kMostWaves = 64;
 
 std::int64_t rounded_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
