@@ -358,9 +358,8 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
     for (const SlotTrack& track : stage->tracks())
       if (track.sm == 0) slots.push_back(&track);
     const float slots_top = strips_y + 1;
-    const float slot_h =
-        std::min((half - ui.px(4) - (slots_top - top)) / static_cast<float>(std::max<std::size_t>(1, slots.size())),
-                 ui.px(44));
+    const float slot_h = std::min(
+        (half - ui.px(4) - (slots_top - top)) / static_cast<float>(std::max<std::size_t>(1, slots.size())), ui.px(88));
     for (std::size_t n = 0; n < slots.size(); ++n) {
       const float y = slots_top + static_cast<float>(n) * slot_h, h = std::max(1.0f, slot_h - 1);
       slot_row(ui, list, window, y, h, *stage, *slots[n]);
@@ -391,14 +390,16 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
       }
     }
   }
-  const double marks = mark_distance(window.end - window.begin, 12);
+  // As many as leave their labels apart: three digits and a unit, in whatever size the type has.
+  const float mark_w = text_width(ui.fonts.small, "0.000 µs") + ui.px(14);
+  const double marks = mark_distance(window.end - window.begin, std::clamp(static_cast<int>(rows.w / mark_w), 2, 12));
   for (double t = std::ceil(window.begin / marks) * marks; t <= window.end * (1 + 1e-9); t += marks) {
     const float mx = window.x_of(t);
     fill(list, {mx, rows.bottom() - ui.px(2), 1, ui.px(4)}, c.text_dim);
-    const float w = ui.px(64);
-    if (mx + w / 2 < area.right())
-      draw_text(ui, list, ui.fonts.small, mx - w / 2, rows.bottom() + ui.px(2), w, c.text_dim, time_text(t / 1e6),
-                Align::center);
+    const std::string label = time_text(t / 1e6);
+    const float w = text_width(ui.fonts.small, label);
+    draw_text(ui, list, ui.fonts.small, std::min(mx - w / 2, area.right() - ui.px(6) - w), rows.bottom() + ui.px(2),
+              w + 1, c.text_dim, label);
   }
 
   ImGui::SetCursorScreenPos({rows.x, rows.y});
