@@ -71,8 +71,9 @@ ExploreLayout explore_layout(const Ui& ui, const Rect& window, const Rect& area,
   if (is_tall(window)) {  // stages above; below them the controls beside a narrow inspector, or a wide one alone
     const float caption_y = area.y + caption_h, most_h = layout.timeline.y - 3 * gap - caption_y;
     // What is below scrolls where a small screen has no room for it and for a stage.
-    const float below_h =
-        projector && !wide ? 0 : whole(std::min(ui.px(530), std::max(most_h - ui.px(400), most_h * 0.35f)));
+    const float below_h = projector && !wide
+                              ? 0
+                              : whole(std::min(ui.px(530), std::max(most_h - ui.px(wide ? 320 : 400), most_h * 0.35f)));
     const float y = layout.timeline.y - gap - below_h, narrow_w = whole((area.w - gap) / 2);
     if (narrow_w < least_stage) layout.one_stage = true;
     const float stage_h = (below_h > 0 ? y - gap : y) - caption_y;

@@ -286,7 +286,8 @@ Figure sweep_figure(const SweepResult& result, SweepShow show, const std::vector
   figure.y = {what.title, show == SweepShow::time ? Unit::time_us : Unit::bytes, AxisScale::log10, 0, 0};
   bool any_measured = false;
   std::string too_large;
-  for (std::size_t side = 0; side < 2; ++side) {
+  const bool one_line = request.settings.algorithms[0] == request.settings.algorithms[1];
+  for (std::size_t side = one_line ? 1 : 0; side < 2; ++side) {
     const std::string& name = request.settings.algorithms[side];
     const Role role = side == 0 ? Role::left : Role::right;
     Series line{name, role, Series::Form::line, {}}, dots{name, role, Series::Form::predicted_dots, {}};

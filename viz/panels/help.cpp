@@ -15,7 +15,7 @@ std::string key_text(const std::string& keys) { return keys.substr(0, keys.find(
 
 void help_panel(const Ui& ui, const Rect& window, AppState& state) {
   if (!state.show_help) return;
-  const float w = std::min(ui.px(1090), window.w), h = std::min(ui.px(516), window.h);
+  const float w = std::min(ui.px(1090), window.w), h = std::min(ui.px(w < ui.px(900) ? 720 : 516), window.h);
   ImGui::SetNextWindowPos({window.x + (window.w - w) / 2, window.y + (window.h - h) / 2});
   ImGui::SetNextWindowSize({w, h});
   ImGui::SetNextWindowFocus();
@@ -25,9 +25,11 @@ void help_panel(const Ui& ui, const Rect& window, AppState& state) {
   ImGui::Begin("help", nullptr,
                ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoCollapse |
                    ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings);
-  // The commands in three columns, group by group.
+  // The commands in three columns, group by group; on a small screen in fewer, and the window scrolls.
   const ImVec2 top = ImGui::GetCursorScreenPos();
-  const float column_w = (w - ui.px(68)) / 3, key_w = ui.px(92), line_h = ui.px(17);
+  const int columns = std::clamp(static_cast<int>((w - ui.px(48)) / ui.px(290)), 1, 3);
+  const float column_w = (w - ui.px(48)) / static_cast<float>(columns) - ui.px(10);
+  const float key_w = ui.px(92), line_h = ui.px(17);
   ImDrawList* list = ImGui::GetWindowDrawList();
   std::vector<std::string> groups;
   std::vector<CommandInfo> listed;
@@ -37,7 +39,7 @@ void help_panel(const Ui& ui, const Rect& window, AppState& state) {
     if (groups.empty() || groups.back() != info.group) groups.emplace_back(info.group);
   float lowest = top.y;
   float y = top.y, x = top.x;
-  const float longest = line_h * 20.5f;  // of a column
+  const float longest = columns == 1 ? 1e6f : line_h * (columns == 2 ? 36 : 20.5f);  // of a column
   for (const std::string& group : groups) {
     float group_h = line_h * 1.4f;
     for (const CommandInfo& info : listed) group_h += group == info.group ? line_h : 0;
@@ -69,18 +71,19 @@ void help_panel(const Ui& ui, const Rect& window, AppState& state) {
   const ImVec2 samples = ImGui::GetCursorScreenPos();
   const float sample_h = ui.px(21);
   for (std::size_t n = 0; n < std::size(states); ++n) {  // under the columns of the keys
-    const float left = samples.x + static_cast<float>(n % 3) * (column_w + ui.px(10));
-    const float sample_y = samples.y + static_cast<float>(n / 3) * sample_h;
+    const auto across = static_cast<std::size_t>(columns);
+    const float left = samples.x + static_cast<float>(n % across) * (column_w + ui.px(10));
+    const float sample_y = samples.y + static_cast<float>(n / across) * sample_h;
     const TileMap one{Tensor::K, 1, 1, {states[n].first}};
     draw_tile_map(ui, list, {left, sample_y + ui.px(1), ui.px(16), ui.px(16)}, one, MapView::state, "help");
     draw_text(ui, list, ui.fonts.small, left + ui.px(23), sample_y + ui.px(1), column_w - ui.px(23), ui.colors->text,
               states[n].second);
   }
-  ImGui::Dummy({0, 2 * sample_h});
+  ImGui::Dummy({0, static_cast<float>((static_cast<int>(std::size(states)) + columns - 1) / columns) * sample_h});
   ImGui::Dummy({0, ui.px(2)});
   const ImVec2 below = ImGui::GetCursorScreenPos();
   const float height =
-      draw_paragraph(ui, list, ui.fonts.small, below.x, below.y, w - ui.px(36), ui.colors->text,
+      draw_paragraph(ui, list, ui.fonts.small, below.x, below.y, w - ui.px(60), ui.colors->text,
                      "The width of a link is its bandwidth, its fill is use. L2 shows the tiles it "
                      "holds; full colour: written and not yet in HBM. A dashed frame: never in HBM, its "
                      "tiles pass by on the SMs. The timeline shows the use of HBM and L2, and what SM "

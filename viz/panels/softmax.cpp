@@ -34,7 +34,8 @@ void buttons(const Ui& ui, float right, SoftmaxChoice& choice) {
     }
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", example.what);
   }
-  ImGui::SameLine(0, ui.px(18));
+  const float needed = ui.px(18 + 4 + 50) + text_width(ui.fonts.small, "keys a tile");
+  if (ImGui::GetItemRectMax().x + needed <= right) ImGui::SameLine(0, ui.px(18));
   ImGui::TextDisabled("keys a tile");
   ImGui::SameLine(0, ui.px(4));
   ImGui::SetNextItemWidth(std::clamp(right - ImGui::GetCursorScreenPos().x, ui.px(36), ui.px(76)));
@@ -206,7 +207,7 @@ void softmax_panel(const Ui& ui, const Rect& area, AppState& state, const Softma
 
   // A low panel gives its height to the tables first: what they end with is the point.
   const float cells_h = std::clamp(inner.h - ui.px(330), std::min(ui.px(84), inner.h * 0.34f), ui.px(170)),
-              cells_y = inner.y + ui.px(32);
+              cells_y = ImGui::GetCursorScreenPos().y + ui.px(4);
   score_cells(ui, list, {inner.x, cells_y, inner.w, cells_h}, choice, steps);
 
   float y = cells_y + cells_h + ui.px(10);
@@ -222,10 +223,13 @@ void softmax_panel(const Ui& ui, const Rect& area, AppState& state, const Softma
   y += ui.px(96);
   fill(list, {inner.x, y - ui.px(5), inner.w, 1}, c.line);
 
-  const float naive_w = std::clamp(inner.w * 0.42f, std::min(ui.px(252), inner.w * 0.5f), ui.px(270));
+  const bool narrow = inner.w < ui.px(480);  // the equations say what the table's last line does
+  const float naive_w =
+      narrow ? inner.w : std::clamp(inner.w * 0.42f, std::min(ui.px(252), inner.w * 0.5f), ui.px(270));
   const float left_w = inner.w - naive_w - ui.px(24);
-  const float below = table(ui, list, {inner.x, y, left_w, inner.bottom() - y - ui.px(22)}, choice, steps);
-  if (choice.tiles == tiles)
+  const float below =
+      narrow ? y - ui.px(8) : table(ui, list, {inner.x, y, left_w, inner.bottom() - y - ui.px(22)}, choice, steps);
+  if (choice.tiles == tiles && !narrow)
     draw_text(ui, list, ui.fonts.bold, inner.x, std::min(below + ui.px(5), inner.bottom() - ui.px(18)), left_w,
               std::fabs(steps.o - steps.reference_o) <= 1e-12 * std::max(1.0, std::fabs(steps.o)) ? c.good : c.text,
               "O = acc / ℓ = " + value_text(steps.o) + ";  plain softmax: " + value_text(steps.reference_o));

@@ -52,12 +52,12 @@ class StageDrawing : StagePart {
     kernels(y);
     y += px(21);
 
-    if (m_area.h < px(240))  // too low for more: what the SMs do
+    if (m_area.h < px(260))  // too low for more: what the SMs do
       return draw_stage_sms(m_view, {m_area.x + pad, y, m_area.w - 2 * pad, m_area.bottom() - px(8) - y});
     // The SMs get what their fullest CTA needs, and what the maps leave; the maps the rest: five parts HBM, two parts
     // L2.
     const float x = m_area.x + pad, w = m_area.w - 2 * pad;
-    const float counters_height = px(44), header = px(20), letters = px(15), foot = px(6);
+    const float counters_height = m_area.h < px(330) ? 0 : px(44), header = px(20), letters = px(15), foot = px(6);
     const float around = m_area.bottom() - y - counters_height - 2 * (header + foot) - letters - px(8);
     // Where there is little room for all, the links are as long as their text is high.
     const float roomy = stage_sms_height(m_view, w, true), link = around - px(60) < px(110) + roomy ? px(20) : px(30);
@@ -75,7 +75,7 @@ class StageDrawing : StagePart {
     draw_stage_l2(m_view, l2, layout, l2_maps);
     draw_stage_sms(m_view, sms);
     draw_stage_links(m_view, hbm, l2, sms);
-    counters({x, m_area.bottom() - counters_height, w, counters_height});
+    if (counters_height > 0) counters({x, m_area.bottom() - counters_height, w, counters_height});
   }
 
  private:

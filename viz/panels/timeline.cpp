@@ -222,15 +222,15 @@ float legend(const Ui& ui, ImDrawList* list, const Rect& area, float left, float
   }
   if (lines.size() <= 2 && longest <= right - left) {
     *begin = right - longest;
-    const float line_h = ui.px(15), top = lines.size() == 1 ? y : y - ui.px(9);
+    const float line_h = ui.px(14), top = lines.size() == 1 ? y : y - ui.px(12);  // above the clock's mark
     for (std::size_t n = 0; n < lines.size(); ++n)
       legend_line(ui, list, *begin, top + static_cast<float>(n) * line_h, lines[n]);
     return 0;
   }
   lines = legend_lines(ui, reasons, area.w - ui.px(24), &longest);
   for (std::size_t n = 0; n < lines.size(); ++n)
-    legend_line(ui, list, area.x + ui.px(12), y + ui.px(24) + static_cast<float>(n) * ui.px(16), lines[n]);
-  return static_cast<float>(lines.size()) * ui.px(16);
+    legend_line(ui, list, area.x + ui.px(12), y + ui.px(22) + static_cast<float>(n) * ui.px(16), lines[n]);
+  return static_cast<float>(lines.size()) * ui.px(16) + ui.px(6);  // the clock's mark stands between it and the rows
 }
 
 /// The units of an SM that either run spends time on.
@@ -328,10 +328,14 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
     const auto& stage = results.stage[which];
     if (!stage) continue;
     const int folded = folded_warpgroups(stage->schedule());
+    const std::string folds_text = folded > 1 ? ", " + std::to_string(folded) + " warpgroups a row" : "";
+    const std::string heading =
+        stage->schedule().algorithm() + ": links of the GPU, units and CTAs of SM 0" + folds_text;
     if (state.tall_timeline)
-      draw_text(ui, list, ui.fonts.bold, area.x + ui.px(10), top - ui.px(2), rows.w, c.text,
-                stage->schedule().algorithm() + ": links of the GPU, units and CTAs of SM 0" +
-                    (folded > 1 ? ", the " + std::to_string(folded) + " warpgroups of a CTA folded into one row" : ""));
+      draw_text(ui, list, ui.fonts.bold, area.x + ui.px(10), top - ui.px(2), area.w - ui.px(20), c.text,
+                text_width(ui.fonts.bold, heading) <= area.w - ui.px(20)
+                    ? heading
+                    : stage->schedule().algorithm() + ": links, units, CTAs" + folds_text);
     else
       draw_text(ui, list, ui.fonts.small, area.x + ui.px(10), top - ui.px(1), label_w - ui.px(14), c.text,
                 stage->schedule().algorithm());
