@@ -80,6 +80,19 @@ start --lessons "$folder/lessons" --lesson t
 snapshot
 expect view learn "a lesson was asked for"
 
+# 0. Without a click: what is typed is the answer, also where a letter or a digit is a key of something else; the arrows are the
+# clock's until then, and the page keys turn the page.
+theme=$(chosen theme)
+in_turn key:Right; [ "$(value t_ps)" -gt 0 ] || fail "the arrows move no clock beside an open question"
+in_turn key:Home
+say "2n t"; sleep 0.5; snapshot
+is "what was typed without a click" "$(typed n)" "2n t"
+is "the theme after typing" "$(chosen theme)" "$theme"
+expect t_ps 0 "typing moves no clock"
+in_turn key:ctrl+a key:BackSpace key:Escape
+key Next; snapshot; is "the step after PgDn" "$(chosen step)" 1
+key Prior; snapshot; is "the step after PgUp" "$(chosen step)" ""
+
 # 1. The field of a number. Home, End, arrows, Space and letters are its own; the clock does not move, nothing plays.
 key Right Right; snapshot; moved=$(value t_ps)
 [ "$moved" -gt 0 ] || fail "outside the field the arrows do not move the clock"

@@ -112,6 +112,33 @@ std::vector<AppState> views_to_draw(const AppState& start) {
   return list;
 }
 
+/// What a small window has room for: one stage and Numbers, one SM beside a wide inspector, tiles without numbers.
+std::vector<AppState> views_of_small_windows(const AppState& start) {
+  std::vector<AppState> list;
+  const auto add = [&](auto change) {
+    list.push_back(start);
+    change(list.back());
+  };
+  add([](AppState&) {});
+  add([](AppState& s) { s.inspector = Inspector::softmax; });
+  add([](AppState& s) { s.inspector = Inspector::roofline; });
+  add([](AppState& s) { s.settings.algorithms[0] = "flash_v1"; });
+  add([](AppState& s) {
+    s.settings.problem.pass = Pass::backward;
+    s.stage_level = 0;
+  });
+  add([](AppState& s) {
+    set_block_mask(s.settings.problem, {"random", 25, 7, 16});
+    s.stage_level = kWholeGpu;
+  });
+  add([](AppState& s) {
+    s.settings.problem.causal = false;
+    pack_sequences(s.settings.problem, 3);
+  });
+  add([](AppState& s) { s.show_help = true; });
+  return list;
+}
+
 /// The mean of the pixels that fall on each of the small picture.
 Picture shrunk(const Picture& p, int width, int height) {
   Picture small{width, height, std::vector<std::uint8_t>(static_cast<std::size_t>(width) * height * 3)};
@@ -134,14 +161,15 @@ void paste(Picture& sheet, const Picture& thumb, std::size_t place) {
                 sheet.rgb.begin() + static_cast<std::ptrdiff_t>(((top + y) * sheet.width + left) * 3));
 }
 
-/// Draws all views at one size in one theme and holds each beside its reference.
-void check_sheet(int width, int height, Theme theme) {
+/// Draws views at one size in one theme and holds each beside its reference. `small_scale`: of windows that are small
+/// for it; 0: what the size asks for.
+void check_sheet(int width, int height, Theme theme, float small_scale = 0) {
   const std::string name = std::to_string(width) + "x" + std::to_string(height) + (is_dark(theme) ? "-dark" : "-light");
   CAPTURE(name);
   Gallery gallery;
   gallery.state.looks.theme = theme;
   const TemporaryFolder folder;
-  std::vector<AppState> states = views_to_draw(gallery.state);
+  std::vector<AppState> states = small_scale > 0 ? views_of_small_windows(gallery.state) : views_to_draw(gallery.state);
   std::ofstream(folder.path("01-gallery.md")) << kLesson;
   LessonSession lessons(LessonLibrary::of_folder(folder.folder().string()), make_lesson_engine());
   lessons.request("gallery");
@@ -158,7 +186,8 @@ void check_sheet(int width, int height, Theme theme) {
     s = settled(s, *gallery.session, book);
     const Results& results = gallery.session->wait();
     if (s.view != View::learn) s.playback.t = results.duration * 2 / 5;
-    const float wanted = scale_for(static_cast<float>(width), static_cast<float>(height), s.looks);
+    const float wanted =
+        small_scale > 0 ? small_scale : scale_for(static_cast<float>(width), static_cast<float>(height), s.looks);
     if (!offscreen || wanted != scale) {
       offscreen.reset();  // one context of ImGui at a time
       offscreen = std::make_unique<Offscreen>(width, height, wanted);
@@ -214,4 +243,8 @@ TEST_CASE("golden: every view at 1920 x 1080, light and dark") {
 }
 TEST_CASE("golden: every view at twice the size, light and dark") {
   for (Theme theme : {Theme::light, Theme::dark}) check_sheet(2560, 1440, theme);
+}
+TEST_CASE("golden: views of a window that is small for its type, 960 × 540 units, and of a narrow one") {
+  check_sheet(960, 540, Theme::light, 1);
+  check_sheet(460, 990, Theme::dark, 1);
 }

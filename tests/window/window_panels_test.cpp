@@ -238,6 +238,16 @@ TEST_CASE_FIXTURE(Desk, "a map of 4096 tiles a side uploads at most two texels a
   CHECK(ms < 200);  // a few, on a machine that does nothing else
 }
 
+TEST_CASE_FIXTURE(Desk, "what only L2 has is not drawn as if HBM had it, in large maps and in small ones") {
+  ui.colors = &palette(Theme::light);
+  const TileCell in_hbm{viz::TileState::written, true, false}, in_l2{viz::TileState::written, true, true};
+  CHECK(tile_color(ui, Tensor::O, in_hbm, MapView::state) != tile_color(ui, Tensor::O, in_l2, MapView::state));
+  CHECK(tile_color(ui, Tensor::O, {}, MapView::state) != tile_color(ui, Tensor::O, in_l2, MapView::state));
+  // On its way it has the colour of its way, whoever has it.
+  const TileCell moving{viz::TileState::reading, true, false}, moving_dirty{viz::TileState::reading, true, true};
+  CHECK(tile_color(ui, Tensor::O, moving, MapView::state) == tile_color(ui, Tensor::O, moving_dirty, MapView::state));
+}
+
 TEST_CASE_FIXTURE(Desk, "every view, every inspector, any size: drawn, and a picture of the state alone") {
   for (const auto& [w, h] : {std::pair{1280.0f, 720.0f}, {200.0f, 150.0f}, {1920.0f, 400.0f}})
     for (const auto& view : views())

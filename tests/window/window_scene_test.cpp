@@ -8,6 +8,7 @@
 #include "sim/schedule/algorithms.h"
 #include "support.h"
 #include "viz/core/scene.h"
+#include "viz/core/window_words.h"
 
 using namespace flashscope;
 using namespace flashscope::viz;
@@ -235,6 +236,16 @@ TEST_CASE("tile names are the paper's") {
         if (grid.tensor == span.op.tensor) names.push_back(tile_name(grid, span.op));
   for (const char* name : {"Q[0]", "K[5]", "S[3,:]", "P[2,4]", "V[1]"})
     CHECK(std::find(names.begin(), names.end(), name) != names.end());
+}
+
+TEST_CASE("the running maximum and sum are m and l, as in the papers: M is the size of their SRAM") {
+  const auto trace = trace_stage("flash_v1", small_problem(64, 1), {16, 16, 1}, small_machine(), Start::cold);
+  std::vector<std::string> names;
+  for (const CtaView& cta : trace->fullest_ctas())
+    for (const HeldTile& tile : cta.tiles) names.push_back(tile.name.substr(0, tile.name.find('[')));
+  for (const char* name : {"m", "l"}) CHECK(std::count(names.begin(), names.end(), name) == 1);
+  for (const char* name : {"M", "L"}) CHECK(std::count(names.begin(), names.end(), name) == 0);
+  CHECK(name_on_stage(Tensor::K_fp8) == "K fp8");
 }
 
 TEST_CASE("an empty problem has a scene too") {

@@ -41,6 +41,10 @@ std::string name_of_key(int key, int mods, const char* layout_name) {
          name;
 }
 
+bool is_character(const std::string& name) {
+  return name.size() == 1 || (name.size() == 7 && name.rfind("Shift+", 0) == 0);
+}
+
 std::optional<Action> action_of_glfw_key(int key, int mods, const char* layout_name) {
   return action_of_key(name_of_key(key, mods, layout_name));
 }

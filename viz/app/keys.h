@@ -13,6 +13,9 @@ namespace flashscope::viz {
 /// keyboard's layout.
 std::string name_of_key(int key, int mods, const char* layout_name);
 
+/// Whether a key of this name types a character other than a blank: "Z", "Shift+Z", "+".
+bool is_character(const std::string& name);
+
 /// The action of a key; nothing for keys without one.
 std::optional<Action> action_of_glfw_key(int key, int mods, const char* layout_name = nullptr);
 

@@ -20,6 +20,11 @@ void hint_window(bool placed);
 /// The parts of the screens where windows can be.
 std::vector<WindowPlace> monitor_places();
 
+/// Pixels per design unit below which type is too small for this screen; 0: not known.
+float least_scale();
+/// The system's own windows are dark.
+bool prefers_dark();
+
 /// Waits for an event, at most so long; < 0: however long. `drawing`: the next frame will be drawn, so waiting goes in
 /// step with the screen. A page lends the time to its workers.
 void wait_events(double seconds, bool drawing);

@@ -45,6 +45,10 @@ std::vector<WindowPlace> monitor_places() {
   return places;
 }
 
+float least_scale() { return 0; }
+
+bool prefers_dark() { return false; }  // no question that all desktops answer
+
 void wait_events(double seconds, bool) {
   if (seconds < 0)
     glfwWaitEvents();

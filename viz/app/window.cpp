@@ -63,6 +63,11 @@ struct Input {
   std::vector<int> tapped;           // keys that went down since the last frame
   bool escape = false;
   bool touched = false;  // by any event: the next frames are worth drawing
+  /// A question on the page waits for a number: what is typed belongs to it, also before its field has the focus. Then
+  /// it is kept here until the field, which the next frames give the focus, can take it.
+  bool question_waits = false;
+  std::vector<unsigned> typed;
+  bool takes_typing() const { return question_waits && (!ImGui::GetIO().WantTextInput || !typed.empty()); }
 };
 
 Input& input_of(GLFWwindow* window) { return *static_cast<Input*>(glfwGetWindowUserPointer(window)); }
@@ -73,8 +78,10 @@ void on_key(GLFWwindow* window, int key, int scancode, int action, int mods) {
   if (action == GLFW_RELEASE) return;
   if (key >= 0) input.tapped.push_back(key);
   if (key == GLFW_KEY_ESCAPE) input.escape = true;
-  const auto pressed = action_of_glfw_key(key, mods, glfwGetKeyName(key, scancode));
+  const char* const layout_name = glfwGetKeyName(key, scancode);
+  const auto pressed = action_of_glfw_key(key, mods, layout_name);
   if (!pressed) return;
+  if (input.takes_typing() && is_character(name_of_key(key, mods, layout_name))) return;  // on_character has it
   // While something is being typed, letters, arrows and Ctrl+C belong to it. Not so the page keys: every field here has
   // one line, and a presenter's clicker turns the page of a lesson whose question is still open.
   const bool function_key = key >= GLFW_KEY_F1 && key <= GLFW_KEY_F12;
@@ -82,6 +89,15 @@ void on_key(GLFWwindow* window, int key, int scancode, int action, int mods) {
   if (ImGui::GetIO().WantTextInput && !function_key && !page_key && pressed->command != Command::quit) return;
   input.actions.push_back(*pressed);
   platform::took_key(pressed->command);
+}
+
+void on_character(GLFWwindow* window, unsigned character) {
+  Input& input = input_of(window);
+  input.touched = true;
+  if (input.takes_typing() && character > ' ')
+    input.typed.push_back(character);
+  else
+    ImGui_ImplGlfw_CharCallback(window, character);
 }
 
 constexpr int kFrames = 200;  // of a run that is saved as pictures
@@ -122,7 +138,6 @@ class Window {
     glfwSetWindowUserPointer(m_window, &m_input);
     // Before ImGui's own callbacks, which call these.
     glfwSetKeyCallback(m_window, on_key);
-    glfwSetCharCallback(m_window, [](GLFWwindow* w, unsigned) { input_of(w).touched = true; });
     glfwSetCursorPosCallback(m_window, [](GLFWwindow* w, double, double) { input_of(w).touched = true; });
     glfwSetCursorEnterCallback(m_window, [](GLFWwindow* w, int) { input_of(w).touched = true; });
     glfwSetMouseButtonCallback(m_window, [](GLFWwindow* w, int, int, int) { input_of(w).touched = true; });
@@ -139,6 +154,7 @@ class Window {
     ImGui::CreateContext();
     ImGui::GetIO().IniFilename = nullptr;  // the layout is a function of the size: nothing to keep
     ImGui_ImplGlfw_InitForOpenGL(m_window, true);
+    glfwSetCharCallback(m_window, on_character);  // which calls ImGui's
     ImGui_ImplOpenGL3_Init(platform::kGlsl);
     m_textures = make_gl_textures();
     m_ui.textures = m_textures.get();
@@ -191,9 +207,14 @@ class Window {
     ImGuiIO& io = ImGui::GetIO();
     if (!(io.DeltaTime > 0)) io.DeltaTime = 1.0f / 60;
     const std::vector<int> up_already = hold_tapped_keys(io);
+    if (io.WantTextInput)  // the field has the focus
+      for (const unsigned character : std::exchange(m_input.typed, {})) io.AddInputCharacter(character);
     ImGui::NewFrame();
-    const FrameResult result =
-        draw_workspace(m_ui, {0, 0, io.DisplaySize.x, io.DisplaySize.y}, state, session, results, notice, &book);
+    const FrameResult result = draw_workspace(m_ui, {0, 0, io.DisplaySize.x, io.DisplaySize.y}, state, session, results,
+                                              notice, &book, !m_input.typed.empty());
+    m_input.question_waits = result.question_waits;
+    if (!result.question_waits) m_input.typed.clear();
+    m_input.touched = m_input.touched || !m_input.typed.empty();
     ImGui::Render();
     release(io, up_already);
     glViewport(0, 0, w, h);
@@ -239,7 +260,7 @@ class Window {
 
  private:
   void fit_to(float width, float height, const Looks& looks) {
-    const float scale = scale_for(width, height, looks);
+    const float scale = scale_for(width, height, looks, platform::least_scale());
     const bool rescaled = m_ui.fonts.body == nullptr || scale != m_ui.scale;
     if (rescaled) {
       m_ui.scale = scale;
@@ -327,11 +348,11 @@ void cancel_shown(Session& session, const AppState& state) {
 
 }  // namespace
 
-float scale_for(float width, float height, const Looks& looks) {
+float scale_for(float width, float height, const Looks& looks, float least) {
   const float wanted = static_cast<float>(looks.percent) / 100 * (looks.projector ? 1.2f : 1);
   // What the panels are made for, side by side and one below the other (workspace.cpp).
   const float fit = wanted * (height > width ? std::min(width / 640, height / 1180) : std::min(width / 1280, height / 720));
-  return std::clamp(std::floor(fit * 16) / 16, 0.25f, 6.0f);
+  return std::clamp(std::max(std::floor(fit * 16) / 16, least * wanted), 0.25f, 6.0f);
 }
 
 void run_window(AppState state, std::vector<Machine> machines, std::function<std::vector<Recording>()> read_recordings,
@@ -339,7 +360,12 @@ void run_window(AppState state, std::vector<Machine> machines, std::function<std
   const Glfw glfw;
   const std::string memory_path = window_memory_path();
   const WindowMemory memory = load_window_memory(memory_path, notice);
-  if (memory.looks && !looks_given) state.looks = *memory.looks;
+  if (!looks_given) {
+    if (memory.looks)
+      state.looks = *memory.looks;
+    else
+      state.looks.theme = theme_of(platform::prefers_dark(), is_safe(state.looks.theme));
+  }
   if (!memory.layout.empty() && !layout_given) state = with_layout(state, memory.layout);
   // Written at once, so that a folder that cannot be written is told while there is a window to tell it in.
   if (const std::string refused = save_window_memory(memory_path, memory); !refused.empty()) notice = refused;

@@ -14,8 +14,8 @@ namespace flashscope::viz {
 void run_window(AppState state, std::vector<Machine> machines, std::function<std::vector<Recording>()> read_recordings,
                 LessonLibrary library, bool looks_given, bool layout_given, std::string notice = "");
 
-/// Pixels per design unit for a frame of this size: what lets every panel fit, times what the looks ask for. In steps,
-/// because fonts are rebuilt.
-float scale_for(float width, float height, const Looks& looks = {});
+/// Pixels per design unit for a frame of this size: what lets every panel fit, times what the looks ask for; `least`
+/// keeps type readable on a small screen, where panels then scroll or give way. In steps, because fonts are rebuilt.
+float scale_for(float width, float height, const Looks& looks = {}, float least = 0);
 
 }  // namespace flashscope::viz

@@ -50,13 +50,15 @@ ExploreLayout explore_layout(const Ui& ui, const Rect& window, const Rect& area,
   const auto whole = [](float length) { return std::floor(length); };
   const bool projector = state.looks.projector;
   const bool wide = is_wide(state.inspector);
+  const float least_stage = ui.px(280);
   const float gap = std::max(1.0f, whole(ui.px(6)));
   ExploreLayout layout;
   layout.one_stage = wide;
-  const float bottom_h = whole(std::min(ui.px(projector ? 106 : 142), area.h * 0.3f));
+  // In a low window the stage needs its height most.
+  const float bottom_h = whole(std::min(ui.px(projector || area.h < ui.px(580) ? 106 : 142), area.h * 0.3f));
   const float top_h = area.h - bottom_h - gap;
   const float left_w = projector ? 0 : whole(ui.px(190)) + gap;
-  const float right_w = projector && !wide ? 0 : whole(ui.px(300));
+  float right_w = projector && !wide ? 0 : whole(ui.px(300));
   const float caption_h = whole(ui.px(22));
   const float x = area.x + left_w, w = area.w - left_w;
   if (state.tall_timeline) {  // the timeline takes the place of all but the controls
@@ -67,25 +69,38 @@ ExploreLayout explore_layout(const Ui& ui, const Rect& window, const Rect& area,
   layout.controls = {area.x, area.y, left_w - gap, top_h};
   layout.timeline = {area.x, area.y + top_h + gap, area.w, bottom_h};
   if (is_tall(window)) {  // stages above; below them the controls beside a narrow inspector, or a wide one alone
-    const float below_h = projector && !wide ? 0 : whole(ui.px(530)), y = layout.timeline.y - gap - below_h;
-    const float narrow_w = whole((area.w - gap) / 2), caption_y = area.y + caption_h;
+    const float caption_y = area.y + caption_h, most_h = layout.timeline.y - 3 * gap - caption_y;
+    // What is below scrolls where a small screen has no room for it and for a stage.
+    const float below_h = projector && !wide
+                              ? 0
+                              : whole(std::min(ui.px(530), std::max(most_h - ui.px(wide ? 320 : 400), most_h * 0.35f)));
+    const float y = layout.timeline.y - gap - below_h, narrow_w = whole((area.w - gap) / 2);
+    if (narrow_w < least_stage) layout.one_stage = true;
     const float stage_h = (below_h > 0 ? y - gap : y) - caption_y;
     layout.caption = {area.x + ui.px(4), area.y, area.w - ui.px(8), caption_h};
-    layout.stages[0] = {area.x, caption_y, wide ? area.w : narrow_w, stage_h};
+    layout.stages[0] = {area.x, caption_y, layout.one_stage ? area.w : narrow_w, stage_h};
     layout.stages[1] = {area.x + narrow_w + gap, caption_y, narrow_w, stage_h};
     const float controls_w = wide ? 0 : whole(ui.px(190)) + gap;
     layout.controls = {area.x, y, controls_w - gap, below_h};
     layout.inspector = {area.x + controls_w, y, area.w - controls_w, below_h};
     return layout;
   }
+  if (wide && w < 2 * least_stage + gap) {  // room for the inspector alone
+    layout.inspector = {x, area.y, w, top_h};
+    return layout;
+  }
+  if (!wide && right_w > 0 && w - right_w - gap < least_stage) right_w = 0;
   const float center_w = w - (right_w > 0 ? right_w + gap : 0);
-  const float stage_w = whole(wide && projector ? w * 0.42f : (center_w - gap) / 2);
+  // There may be room for one stage only, as beside a wide inspector.
+  const bool narrow = !wide && (center_w - gap) / 2 < least_stage;
+  if (narrow) layout.one_stage = true;
+  const float stage_w = whole(narrow ? center_w : wide && projector ? w * 0.42f : (center_w - gap) / 2);
   layout.caption = {x + ui.px(4), area.y, (wide ? stage_w : center_w) - ui.px(8), caption_h};
   layout.stages[0] = {x, area.y + caption_h, stage_w, top_h - caption_h};
   layout.stages[1] = {x + stage_w + gap, area.y + caption_h, stage_w, top_h - caption_h};
   if (wide)
     layout.inspector = {x + stage_w + gap, area.y, w - stage_w - gap, top_h};
-  else
+  else if (right_w > 0)
     layout.inspector = {area.right() - right_w, area.y, right_w, top_h};
   return layout;
 }
@@ -93,8 +108,14 @@ ExploreLayout explore_layout(const Ui& ui, const Rect& window, const Rect& area,
 class Workspace {
  public:
   Workspace(const Ui& ui, const Rect& window, const AppState& state, const Session& session, const Results& results,
-            const std::string& notice, const LessonBook* book)
-      : m_ui(ui), m_window(window), m_session(session), m_results(results), m_notice(notice), m_book(book) {
+            const std::string& notice, const LessonBook* book, bool answering)
+      : m_ui(ui),
+        m_window(window),
+        m_session(session),
+        m_results(results),
+        m_notice(notice),
+        m_book(book),
+        m_answering(answering) {
     m_frame.state = state;
     if (!results.live || !results.live->recording) return;
     // What was measured here just now goes before what is shipped.
@@ -157,12 +178,14 @@ class Workspace {
 
     if (layout.caption.h > 0)
       caption(layout.caption, state.looks.projector ? problem_caption(m_results)
-                              : layout.one_stage    ? "S: the other algorithm. 1: both stages."
-                                                    : stage_caption(m_results, state.stage_level));
+                              : !layout.one_stage   ? stage_caption(m_results, state.stage_level)
+                              : is_wide(state.inspector)
+                                  ? "S: the other algorithm. 1: both stages."
+                                  : "S: the other algorithm. " + stage_caption(m_results, state.stage_level));
     const std::vector<Tensor> order = tensors_of_both(m_results);
     if (state.tall_timeline) {
     } else if (layout.one_stage) {
-      stage(layout.stages[0], static_cast<std::size_t>(state.side), order);
+      if (!layout.stages[0].empty()) stage(layout.stages[0], static_cast<std::size_t>(state.side), order);
     } else {
       stage(layout.stages[0], 0, order);
       stage(layout.stages[1], 1, order);
@@ -179,7 +202,11 @@ class Workspace {
     press(timeline_panel(m_ui, layout.timeline, state, m_results, recorded));
   }
 
-  void caption(const Rect& area, const std::string& text) {
+  /// As many of its sentences, or of the parts of its only one, as have room.
+  void caption(const Rect& area, std::string text) {
+    for (const std::string between : {". ", " · "})
+      while (text_width(m_ui.fonts.small, text) > area.w && text.rfind(between) != std::string::npos)
+        text.erase(text.rfind(between) + (between[0] == '.' ? 1 : 0));
     draw_text(m_ui, ImGui::GetBackgroundDrawList(), m_ui.fonts.small, area.x, area.y + m_ui.px(4), area.w,
               m_ui.colors->text_dim, text);
   }
@@ -200,6 +227,10 @@ class Workspace {
     }
   }
 
+  void lesson(const Rect& area, const std::string& fault) {
+    m_frame.question_waits = lesson_panel(m_ui, area, m_frame.state.learn, *m_book, fault, m_answering);
+  }
+
   /// A lesson on the left, what its step shows on the right, one clock below.
   void learn(Rect body) {
     if (!m_book) return;
@@ -215,16 +246,16 @@ class Workspace {
     const float gap = std::max(1.0f, whole(m_ui.px(6)));
     if (!followed.show) {  // text alone has a comfortable width, in the middle
       const float w = whole(std::min(body.w, m_ui.px(720)));
-      return lesson_panel(m_ui, {body.x + whole((body.w - w) / 2), body.y, w, body.h}, state.learn, *m_book, "");
+      return lesson({body.x + whole((body.w - w) / 2), body.y, w, body.h}, "");
     }
     float text_w = whole(std::min(body.w * 0.42f, m_ui.px(520)));
     if (is_tall(m_window)) {  // the lesson above, the stage below
       const float text_h = whole(body.h * 0.48f);
-      lesson_panel(m_ui, {body.x, body.y, body.w, text_h}, state.learn, *m_book, followed.fault);
+      lesson({body.x, body.y, body.w, text_h}, followed.fault);
       body = {body.x, body.y + text_h + gap, body.w, body.h - text_h - gap};
       text_w = -gap;
     } else {
-      lesson_panel(m_ui, {body.x, body.y, text_w, body.h}, state.learn, *m_book, followed.fault);
+      lesson({body.x, body.y, text_w, body.h}, followed.fault);
     }
     const float x = body.x + text_w + gap, w = body.right() - x;
     if (!followed.show->has_stage()) return show_inspector(*followed.show, {x, body.y, w, body.h});
@@ -272,8 +303,11 @@ class Workspace {
     const AppState& state = m_frame.state;
     const auto& trace = m_results.stage[side];
     if (trace) {
+      // Beside a wide inspector in a small window one SM has room, and is drawn as it is beside another.
+      const bool one_sm = area.w < m_ui.px(260) && state.stage_level < kWholeGpu;
+      const int level = one_sm ? 1 : state.stage_level;
       stage_panel(m_ui, area, names[side], *trace,
-                  make_scene(*trace, state.playback.t, sms_at_level(state.stage_level)), order, state.stage_level,
+                  make_scene(*trace, state.playback.t, one_sm ? 1 : sms_at_level(level)), order, level,
                   m_results.stage[1 - side].get());
       if (is_stale()) veil_panel(m_ui, names[side], area, "computing …");
     } else
@@ -360,7 +394,14 @@ class Workspace {
     const OpSpan* span = trace->last_begun(trace->tracks().front(), state.playback.t);
     if (!span) span = &trace->spans().front();
     const std::string kernel = trace->schedule().kernels()[static_cast<std::size_t>(span->kernel)].name;
-    source_panel(m_ui, area, file, source_place(file, kernel, span->op), what_happens(*trace, *span));
+    SourcePlace place = source_place(file, kernel, span->op);
+    if (span->op.op == Op::barrier && span->reason != Reason::launch) {  // which no line reports
+      const auto [first, last] = trace->cta_of(*span);
+      const OpSpan* before = span;
+      while (before != first && before->op.op == Op::barrier) --before;
+      place = barrier_after(file, source_place(file, kernel, before->op));
+    }
+    source_panel(m_ui, area, file, place, what_happens(*trace, *span));
   }
 
   void validate_view(const Rect& body) {
@@ -392,6 +433,7 @@ class Workspace {
   const Results& m_results;
   const std::string& m_notice;
   const LessonBook* m_book;
+  const bool m_answering;
   std::vector<Recording> m_with_live;
   const std::vector<Recording>* m_recordings =
       &m_session.recordings();  // of thousands of numbers: not copied for a frame
@@ -401,13 +443,13 @@ class Workspace {
 }  // namespace
 
 FrameResult draw_workspace(const Ui& ui, const Rect& window, const AppState& state, const Session& session,
-                           const Results& results, const std::string& notice, const LessonBook* book) {
+                           const Results& results, const std::string& notice, const LessonBook* book, bool answering) {
   if (window.empty()) {
     FrameResult nothing;
     nothing.state = state;
     return nothing;
   }
-  return Workspace(ui, window, state, session, results, notice, book).draw();
+  return Workspace(ui, window, state, session, results, notice, book, answering).draw();
 }
 
 }  // namespace flashscope::viz

@@ -17,13 +17,15 @@ struct FrameResult {
   bool confirm = false;         // run the whole problem however long it takes
   bool cancel = false;          // stop what is under way
   bool resume = false;          // go on with the validation or sweep in view, which was stopped
+  bool question_waits = false;  // a field on the page waits for a number
   bool holding = false;         // a control is being dragged: what changes belongs to one change
 };
 
-/// Draws between ImGui::NewFrame() and ImGui::Render(), on a ground that has Palette::window already. `notice` stands above everything when not empty. The Learn
-/// view is empty without `book`.
+/// Draws between ImGui::NewFrame() and ImGui::Render(), on a ground that has Palette::window already. `notice` stands
+/// above everything when not empty. The Learn view is empty without `book`. `answering`: a field that waits for a
+/// number gets the focus.
 FrameResult draw_workspace(const Ui& ui, const Rect& window, const AppState& state, const Session& session,
-                           const Results& results, const std::string& notice = "",
-                           const LessonBook* book = nullptr);
+                           const Results& results, const std::string& notice = "", const LessonBook* book = nullptr,
+                           bool answering = false);
 
 }  // namespace flashscope::viz

@@ -13,6 +13,7 @@
 #include "viz/core/scene.h"
 #include "viz/core/session.h"
 #include "viz/core/text.h"
+#include "viz/core/window_words.h"
 #include "viz/io/machine_io.h"
 
 namespace flashscope {
@@ -30,7 +31,8 @@ std::string text_svg(double x, double y, const std::string& text, const char* at
 /// What a text of the page's 12-pixel letters takes at most.
 double width_of(const std::string& text) { return 8.0 * static_cast<double>(text.size()); }
 
-/// Tiles of one head in HBM: used ones in the tensor's colour, those under way in full, the others grey.
+/// Tiles of one head in HBM: used ones in the tensor's colour, those under way in full, those that only L2 has pale,
+/// the others grey.
 std::string map_svg(const TileMap& map, double x, double y, double width, double height) {
   std::string svg;
   const double w = width / map.across, h = height / map.down;
@@ -38,7 +40,7 @@ std::string map_svg(const TileMap& map, double x, double y, double width, double
     for (int col = 0; col < map.across;) {
       const TileCell& cell = map.at(row, col);
       int end = col + 1;
-      while (end < map.across && map.at(row, end).state == cell.state) ++end;
+      while (end < map.across && map.at(row, end).state == cell.state && map.at(row, end).dirty == cell.dirty) ++end;
       const bool used = cell.state != Cell::untouched && cell.state != Cell::skipped;
       const bool now = cell.state == Cell::reading || cell.state == Cell::writing;
       svg += formatted(
@@ -46,6 +48,7 @@ std::string map_svg(const TileMap& map, double x, double y, double width, double
           x + col * w, y + row * h, (end - col) * w, h, used ? css_variable(map.tensor) : "--grip",
           cell.state == Cell::skipped ? "0.3"
           : now || !used              ? "1"
+          : cell.dirty                ? "0.3"
                                       : "0.6");
       col = end;
     }
@@ -101,7 +104,7 @@ class Drawing {
     line("in HBM, one head", kDim);
     constexpr double kMap = 84, kLabel = 16;
     begin_row(kLabel + kMap + 8);
-    for (const TileMap& map : scene.maps) tile_map(map, name_of(map.tensor), kMap, kLabel);
+    for (const TileMap& map : scene.maps) tile_map(map, name_on_stage(map.tensor), kMap, kLabel);
     if (trace.scores_stay_on_chip()) tile_map(scene.score_visits, "S, on chip", kMap, kLabel);
     end_row();
     const CtaView* cta = cta_of(scene, cta_wanted);

@@ -24,7 +24,7 @@ const std::vector<CommandInfo>& commands() {
         {Command::to_end, "Clock", "End", "to the end"},
         {Command::stage_closer, "View", "Z", "stage: closer, down to one SM"},
         {Command::stage_farther, "View", "Shift+Z", "stage: farther, up to the whole GPU"},
-        {Command::zoom_in, "View", "+ =", "timeline: zoom in (also the mouse wheel)"},
+        {Command::zoom_in, "View", "+ =", "timeline: zoom in (or the wheel)"},
         {Command::zoom_out, "View", "-", "timeline: zoom out"},
         {Command::zoom_reset, "View", "0", "timeline: the whole run"},
         {Command::toggle_tall_timeline, "View", "L", "timeline: tall, with the units of SM 0"},
@@ -48,7 +48,7 @@ const std::vector<CommandInfo>& commands() {
         {Command::copy_state, "State", "Ctrl+C", "copy the whole state as a line of text"},
         {Command::paste_state, "State", "Ctrl+V", "go to the state on the clipboard"},
         {Command::save_picture, "State", "F2", "save a picture (PNG)"},
-        {Command::save_frames, "State", "F7", "save the whole run as 200 pictures (Esc stops)"},
+        {Command::save_frames, "State", "F7", "save the run as 200 pictures"},
         {Command::export_csv, "State", "F3", "save what the inspector shows (CSV)"},
         {Command::export_json, "State", "F4", "save state and numbers (JSON)"},
         {Command::export_trace, "State", "F6", "save the timeline (Perfetto)"},
@@ -59,6 +59,15 @@ const std::vector<CommandInfo>& commands() {
     return all;
   }();
   return list;
+}
+
+bool is_offered(Command command) {
+#ifdef __EMSCRIPTEN__
+  return command != Command::save_frames && command != Command::quit;
+#else
+  (void)command;
+  return true;
+#endif
 }
 
 std::optional<Action> action_of_key(std::string_view key) {

@@ -69,6 +69,9 @@ struct CommandInfo {
 };
 const std::vector<CommandInfo>& commands();
 
+/// False for what the program cannot do where it runs: a page saves one file at a time, and is closed by its browser.
+bool is_offered(Command command);
+
 /// The action of a key, by its name with the modifiers before it in the order Ctrl, Shift.
 std::optional<Action> action_of_key(std::string_view key);
 /// "play or pause  (Space)"

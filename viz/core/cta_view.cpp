@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "viz/core/scene.h"
+#include "viz/core/window_words.h"
 
 namespace flashscope::viz {
 namespace {
@@ -159,7 +160,7 @@ class CtaFollower {
   /// A gradient grows in registers until it is stored.
   void hold_gradient(const TileOp& op, bool current) {
     const int tile = is_by_key(op.tensor) ? op.j : op.i;
-    hold({op.tensor, std::string(name_of(op.tensor)) + "[" + std::to_string(tile) + "]", 1, current, false, true});
+    hold({op.tensor, name_on_stage(op.tensor) + "[" + std::to_string(tile) + "]", 1, current, false, true});
   }
   void rename(Tensor from, Tensor to, const std::string& name) {
     drop(to);

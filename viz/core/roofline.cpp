@@ -1,6 +1,7 @@
 #include "viz/core/roofline.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "viz/core/text.h"
 
@@ -73,8 +74,13 @@ Figure roofline_figure(const Settings& settings, const Machine& machine,
   const TensorRate rate = tensor_rate(machine, settings.problem.dtype);
   const double fma = machine.fma_flops_per_clk.value * clocks, tensor = rate.flops_per_clk * clocks;
   const double hbm = machine.hbm_read_gb_per_s.value * 1e9;
-  figure.series.push_back(roof("HBM " + bandwidth_text(hbm / 1e9) + ", FMA units " + flops_text(fma), hbm, fma, least_x,
-                               std::max(most_x, 4 * fma / hbm)));
+  figure.series.push_back(roof("FMA units " + flops_text(fma), hbm, fma, least_x, std::max(most_x, 4 * fma / hbm)));
+  // The name of the slope, which the roofs share: halfway up.
+  const double ridge = fma / hbm, halfway = std::sqrt(least_x * ridge);
+  figure.series.push_back({"HBM " + bandwidth_text(hbm / 1e9),
+                           Role::limit,
+                           Series::Form::line,
+                           {{least_x, hbm * least_x, ""}, {halfway, hbm * halfway, ""}}});
   if (tensor > 0)
     figure.series.push_back(roof("tensor cores, " + rate.dtype + " " + flops_text(tensor), hbm, tensor, fma / hbm,
                                  std::max(most_x, 4 * tensor / hbm)));

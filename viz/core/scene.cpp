@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "viz/core/window_words.h"
+
 namespace flashscope::viz {
 namespace {
 
@@ -77,7 +79,7 @@ std::string doing(const StageTrace& trace, const OpSpan& span) {
     case Op::undo_normalize: return "acc = l · O";
     case Op::normalize: return "O = acc / l";
     case Op::log_sum_exp: return "LSE = m + log l";
-    case Op::clear_gradient: return std::string(name_of(op.tensor)) + " = 0";
+    case Op::clear_gradient: return name_on_stage(op.tensor) + " = 0";
     case Op::row_dot: return op.tensor == Tensor::P ? "D = rowsum(dP ∘ P)" : "D = rowsum(dO ∘ O)";
     case Op::probabilities: return score_tile_name("P", op) + " = exp(S − LSE)";
     case Op::d_probabilities: return score_tile_name("dP", op) + " = dO·Vᵀ";
@@ -87,8 +89,7 @@ std::string doing(const StageTrace& trace, const OpSpan& span) {
     case Op::quantize: {
       const bool is_query = op.tensor == Tensor::Q_fp8, is_value = op.tensor == Tensor::V_fp8;
       const std::string tile = "[" + std::to_string(is_query ? op.i : op.j) + "]";
-      return (is_query ? "rotate Q" : is_value ? "round V" : "rotate K") + tile + (is_value ? "" : ", round") +
-             " to e4m3 with one scale";
+      return (is_query ? "rotate Q" : is_value ? "round V" : "rotate K") + tile + (is_value ? " to e4m3" : ", to e4m3");
     }
     case Op::combine: return "m, l, acc = O and LSE of all splits, weighted";
     case Op::barrier: return span.reason == Reason::launch ? "CTA starts" : "barrier";
@@ -163,7 +164,7 @@ std::string score_tile_name(const char* letter, const TileOp& op) {
 }
 
 std::string tile_name(const TileGrid& grid, const TileOp& op) {
-  std::string name = std::string(name_of(op.tensor)) + "[" + std::to_string(op.row / grid.tile_rows);
+  std::string name = name_on_stage(op.tensor) + "[" + std::to_string(op.row / grid.tile_rows);
   if (is_score_shaped(op.tensor))
     name += op.cols > grid.tile_cols ? std::string(",:") : "," + std::to_string(op.col / grid.tile_cols);
   return name + "]";

@@ -210,7 +210,11 @@ std::string describe(const AttentionProblem& p) {
   const auto side = [](int keys) { return keys < 0 ? std::string("all") : grouped(keys); };
   if (p.window_left >= 0 || (p.window_right >= 0 && !p.causal))
     text += " · window " + side(p.window_left) + ", " + side(p.causal ? 0 : p.window_right);  // causal: to the diagonal
-  if (p.block_mask) text += " · " + p.block_mask.mask->name;
+  if (p.block_mask) {
+    const BlockMaskChoice mask = block_mask_choice(p);
+    text += " · " + (mask.pattern.empty() ? p.block_mask.mask->name
+                                          : mask.pattern + " blocks " + std::to_string(mask.percent) + " %");
+  }
   if (!p.cu_seqlens_q.empty()) text += " · " + grouped(static_cast<std::int64_t>(p.cu_seqlens_q.size()) - 1) + " sequences";
   if (p.pass == Pass::backward) text += " · backward";
   return text;

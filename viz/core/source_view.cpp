@@ -132,4 +132,12 @@ SourcePlace source_place(const SourceFile& file, const std::string& kernel, cons
   return place;
 }
 
+SourcePlace barrier_after(const SourceFile& file, SourcePlace before) {
+  const int from = before.lit.empty() ? before.kernel_first : before.lit.back();
+  before.lit.clear();
+  for (int n = from; n < before.kernel_last && before.lit.empty(); ++n)
+    if (contains(file.lines[static_cast<std::size_t>(n)], "__syncthreads(")) before.lit.push_back(n);
+  return before;
+}
+
 }  // namespace flashscope::viz

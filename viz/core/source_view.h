@@ -27,5 +27,7 @@ SourceFile source_of(const std::string& algorithm, Pass pass = Pass::forward);
 
 /// `kernel`: its name in the launch. Barriers and CTA starts are in no line.
 SourcePlace source_place(const SourceFile& file, const std::string& kernel, const TileOp& op);
+/// Of a barrier: the step of the operation before it, and the next line there at which all threads meet.
+SourcePlace barrier_after(const SourceFile& file, SourcePlace before);
 
 }  // namespace flashscope::viz

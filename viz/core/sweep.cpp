@@ -47,7 +47,9 @@ Settings with_value(Settings s, SweepOver over, int value, std::size_t side) {
       set_block_mask(s.problem, choice);
       break;
     }
-    case SweepOver::seqlen: set_lengths(s.problem, value, value); break;
+    case SweepOver::seqlen:  // a few rows over a long cache stay a few
+      set_lengths(s.problem, s.problem.seqlen_q == s.problem.seqlen_k ? value : s.problem.seqlen_q, value);
+      break;
     case SweepOver::br: s.tile.br = value; break;
     case SweepOver::bc: s.tile.bc = value; break;
     case SweepOver::heads: {
@@ -69,7 +71,7 @@ int value_of(SweepOver over, const AttentionProblem& problem, const TileShape& t
       const BlockMaskChoice choice = block_mask_choice(problem);
       return choice.pattern.empty() ? 0 : choice.percent;
     }
-    case SweepOver::seqlen: return problem.seqlen_q;
+    case SweepOver::seqlen: return problem.seqlen_k;
     case SweepOver::br: return tile.br;
     case SweepOver::bc: return tile.bc;
     case SweepOver::heads: return problem.heads;
@@ -231,7 +233,9 @@ std::vector<int> sweep_values(const SweepRequest& request, const std::vector<Rec
   std::vector<int> values;
   switch (request.over) {
     case SweepOver::seqlen:
-      for (int n = 256; n <= 65536; n *= 2) values.push_back(n);
+      for (int n = 256; n <= 65536; n *= 2)
+        if (const AttentionProblem& p = request.settings.problem; p.seqlen_q == p.seqlen_k || n >= p.seqlen_q)
+          values.push_back(n);
       break;
     case SweepOver::br:
     case SweepOver::bc: values = {16, 32, 48, 64, 96, 128, 192, 256}; break;
@@ -265,7 +269,13 @@ Figure sweep_figure(const SweepResult& result, SweepShow show, const std::vector
   const auto& over = entry_of(sweep_overs(), request.over);
   const auto& what = entry_of(sweep_shows(), show);
   figure.title = std::string(what.title) + " against " + over.title;
+  if (figure.title[0] == 't' || figure.title[0] == 'm')
+    figure.title[0] = static_cast<char>(figure.title[0] - 'a' + 'A');
   figure.x = {std::string(over.title) + ", " + over.what, Unit::count, AxisScale::log2, 0, 0};
+  const AttentionProblem& problem = request.settings.problem;
+  if (request.over == SweepOver::heads) figure.x.label = over.what;
+  if (request.over == SweepOver::seqlen && problem.seqlen_q != problem.seqlen_k)
+    figure.x.label = "N, keys of " + grouped(problem.seqlen_q) + (problem.seqlen_q == 1 ? " query row" : " query rows");
   if (request.over == SweepOver::density) {  // shares of 100: even steps, on which the points lie
     const BlockMaskChoice mask = block_mask_choice(request.settings.problem);
     figure.x.label += ", pattern " + (mask.pattern.empty() ? "random" : mask.pattern);
@@ -276,7 +286,8 @@ Figure sweep_figure(const SweepResult& result, SweepShow show, const std::vector
   figure.y = {what.title, show == SweepShow::time ? Unit::time_us : Unit::bytes, AxisScale::log10, 0, 0};
   bool any_measured = false;
   std::string too_large;
-  for (std::size_t side = 0; side < 2; ++side) {
+  const bool one_line = request.settings.algorithms[0] == request.settings.algorithms[1];
+  for (std::size_t side = one_line ? 1 : 0; side < 2; ++side) {
     const std::string& name = request.settings.algorithms[side];
     const Role role = side == 0 ? Role::left : Role::right;
     Series line{name, role, Series::Form::line, {}}, dots{name, role, Series::Form::predicted_dots, {}};

@@ -54,6 +54,20 @@ std::string in_window_words(const std::string& text) {
   return out;
 }
 
+std::string name_on_stage(Tensor tensor) {
+  switch (tensor) {
+    case Tensor::M: return "m";
+    case Tensor::L: return "l";
+    case Tensor::O_split: return "O parts";
+    case Tensor::LSE_split: return "LSE parts";
+    case Tensor::block_table: return "pages";
+    default: break;
+  }
+  std::string name = name_of(tensor);
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
 std::optional<TileShape> tile_that_runs(const Settings& s, std::size_t side, const Machine& machine) {
   std::vector<TileShape> tiles;
   for (std::size_t n : {side, 1 - side}) {

@@ -12,16 +12,27 @@ namespace {
 /// Heights in units; a row of a table is as high as the panel leaves it.
 constexpr float kHead = 22, kAfterTable = 5, kSource = 20, kRatios = 61, kButton = 28, kLeastRow = 14, kRow = 18;
 
+constexpr float kNameLine = 16;
+/// Widths, and those of a narrow panel.
+float labels_w(const Ui& ui, float w) { return ui.px(w < ui.px(270) ? 80 : 92); }
+float errors_w(const Ui& ui, float w) { return ui.px(w < ui.px(270) ? 46 : 56); }
+
+/// A long name stands above the heads of the columns.
+bool needs_line(const Ui& ui, float w, const Comparison& comparison) {
+  const float value_w = (w - labels_w(ui, w) - errors_w(ui, w)) / 2;
+  return text_width(ui.fonts.bold, comparison.algorithm) + ui.px(6) >
+         labels_w(ui, w) + value_w - text_width(ui.fonts.small, "predicted");
+}
+
 void table(const Ui& ui, ImDrawList* list, const Rect& area, const Comparison& comparison, float row_h) {
   const Palette& c = *ui.colors;
   ImFont* font = ui.fonts.small;
   float y = area.y;
-  const float label_w = ui.px(92), error_w = ui.px(56);
+  const float label_w = labels_w(ui, area.w), error_w = errors_w(ui, area.w);
   const float value_w = (area.w - label_w - error_w) / 2;
   const float x1 = area.x + label_w, x2 = x1 + value_w, x3 = x2 + value_w;
-  const float predicted = text_width(font, "predicted");
-  draw_text(ui, list, ui.fonts.bold, area.x, y, x2 - predicted - ui.px(6) - area.x, c.text, comparison.algorithm);
-  y += ui.px(2);
+  draw_text(ui, list, ui.fonts.bold, area.x, y, area.w, c.text, comparison.algorithm);
+  y += ui.px(2 + (needs_line(ui, area.w, comparison) ? kNameLine : 0));
   draw_text(ui, list, font, x1, y, value_w, c.text_dim, "predicted", Align::right);
   draw_text(ui, list, font, x2, y, value_w, c.text_dim, "recorded", Align::right);
   draw_text(ui, list, font, x3, y, error_w, c.text_dim, "error", Align::right);
@@ -86,11 +97,12 @@ Request comparison_panel(const Ui& ui, const Rect& area, const Results& results,
     return other.measured_from == comparisons[0].measured_from;
   });
   const float full_w = area.w - ui.px(20);
-  const std::vector<std::string> problem = in_lines(ui, full_w, describe(results.settings.problem));
+  const std::vector<std::string> problem = in_lines(ui, full_w - ui.px(14), describe(results.settings.problem));
   float rows = 0, fixed = 8 + 20 + 17 * static_cast<float>(problem.size()) + 4 + kButton;
   for (const Comparison& comparison : comparisons) {
     rows += static_cast<float>(comparison.rows.size());
     fixed += kHead + kAfterTable + (one_source ? 0 : kSource);
+    fixed += needs_line(ui, full_w - ui.px(14), comparison) ? kNameLine : 0;
   }
   if (one_source && !comparisons.empty()) fixed += kSource;
   if (comparisons.size() == 2) fixed += kRatios;
@@ -109,6 +121,7 @@ Request comparison_panel(const Ui& ui, const Rect& area, const Results& results,
   for (const Comparison& comparison : comparisons) {
     table(ui, list, {x, y, w, 0}, comparison, ui.px(row_units));
     y += ui.px(kHead + row_units * static_cast<float>(comparison.rows.size()) + kAfterTable);
+    y += ui.px(needs_line(ui, w, comparison) ? kNameLine : 0);
     if (one_source && &comparison != &comparisons.back()) continue;
     y += draw_paragraph(ui, list, ui.fonts.small, x, y, w, c.text_dim, comparison.measured_from) + ui.px(3);
   }

@@ -143,10 +143,16 @@ bool option(const Look& look, const std::string& text, Mark mark, bool enabled) 
   return pressed;
 }
 
+/// The first field on the page that waits for a number: what is typed is for it.
+struct WaitingField {
+  bool is_there = false;
+  bool wants_focus = false;
+};
+
 class AskWidget {
  public:
-  AskWidget(const Look& look, const PageAsk& ask, LearnState& state, const OpenLesson& open)
-      : m_look(look), m_ask(ask), m_state(state), m_open(open), m_colors(*look.ui.colors) {
+  AskWidget(const Look& look, const PageAsk& ask, LearnState& state, const OpenLesson& open, WaitingField& field)
+      : m_look(look), m_ask(ask), m_state(state), m_open(open), m_field(field), m_colors(*look.ui.colors) {
     m_look.margin = look.ui.px(12);
   }
 
@@ -208,6 +214,7 @@ class AskWidget {
     // What was graded is selected, so that another answer takes its place.
     const ImGuiInputTextFlags flags =
         ImGuiInputTextFlags_EnterReturnsTrue | (m_ask.state.graded ? ImGuiInputTextFlags_AutoSelectAll : 0);
+    if (!std::exchange(m_field.is_there, true) && m_field.wants_focus) ImGui::SetKeyboardFocusHere();
     const bool entered = ImGui::InputTextWithHint("##typed", hint, &typed, flags);
     if (typed != m_ask.state.typed) {
       edit().typed = typed;
@@ -272,6 +279,7 @@ class AskWidget {
   const PageAsk& m_ask;
   LearnState& m_state;
   const OpenLesson& m_open;
+  WaitingField& m_field;
   const Palette& m_colors;
 };
 
@@ -333,7 +341,8 @@ void steps_bar(const Look& look, LearnState& state, const Lesson& lesson) {
   }
 }
 
-void draw_block(const Look& look, const PageBlock& block, LearnState& state, const OpenLesson& open) {
+void draw_block(const Look& look, const PageBlock& block, LearnState& state, const OpenLesson& open,
+                WaitingField& field) {
   using Kind = LessonBlock::Kind;
   const Palette& c = *look.ui.colors;
   const auto marked = [&](const std::string& mark, float indent) {
@@ -384,12 +393,12 @@ void draw_block(const Look& look, const PageBlock& block, LearnState& state, con
       }
       gap(look, 4);
       break;
-    case Kind::ask: AskWidget(look, block.ask, state, open).draw(); break;
+    case Kind::ask: AskWidget(look, block.ask, state, open, field).draw(); break;
   }
 }
 
 void lesson_step(const Look& look, LearnState& state, const LessonBook& book, const Lesson& lesson,
-                 const std::string& fault) {
+                 const std::string& fault, WaitingField& field) {
   const Palette& c = *look.ui.colors;
   const Ui& ui = look.ui;
   ImGui::PushFont(ui.fonts.small);
@@ -408,7 +417,7 @@ void lesson_step(const Look& look, LearnState& state, const LessonBook& book, co
     ImGui::Dummy({0, draw_paragraph(ui, ImGui::GetWindowDrawList(), look.title, at.x, at.y,
                                     ImGui::GetContentRegionAvail().x, c.text, page.title, 1.1f)});
     gap(look, 1);
-    for (const PageBlock& block : page.blocks) draw_block(look, block, state, *book.open);
+    for (const PageBlock& block : page.blocks) draw_block(look, block, state, *book.open, field);
     if (page.waits) write(look, plain("The rest of this step comes after your guess."), c.text_dim);
     if (!fault.empty()) write(look, plain(fault), c.warning);
     for (const std::string& text : book.open->faults) write(look, plain(text), c.warning);
@@ -441,17 +450,20 @@ void lesson_step(const Look& look, LearnState& state, const LessonBook& book, co
 
 }  // namespace
 
-void lesson_panel(const Ui& ui, const Rect& area, LearnState& state, const LessonBook& book, const std::string& fault) {
+bool lesson_panel(const Ui& ui, const Rect& area, LearnState& state, const LessonBook& book, const std::string& fault,
+                  bool answering) {
+  WaitingField field{false, answering};
   begin_panel(ui, "lesson", area);
   const Look look(ui);
   if (const Lesson* lesson = book.find(state.lesson))
-    lesson_step(look, state, book, *lesson, fault);
+    lesson_step(look, state, book, *lesson, fault, field);
   else if (book.list) {
     ImGui::BeginChild("list of lessons");
     list_of_lessons(look, state, book);
     ImGui::EndChild();
   }
   end_panel();
+  return field.is_there;
 }
 
 }  // namespace flashscope::viz

@@ -55,9 +55,11 @@ float kernel(const Ui& ui, ImDrawList* list, const Rect& inner, float y, const O
   std::string grid = grouped(row.ctas) + " CTAs of " + grouped(row.resources.threads) + " threads, " +
                      three_digits(static_cast<double>(row.resources.smem_bytes) / 1024) + " KiB SMEM, " +
                      std::to_string(row.resources.registers_per_thread) + " registers a thread";
-  if (row.waves > 0)
-    grid += ": " + grouped_decimal(row.waves, 2) + " waves, the last one fills " + percent_text(row.last_wave);
-  draw_text(ui, list, ui.fonts.small, x, y, w, c.text_dim, grid);
+  const std::string waves =
+      row.waves > 0 ? ": " + grouped_decimal(row.waves, 2) + " waves, the last one fills " + percent_text(row.last_wave)
+                    : "";
+  if (text_width(ui.fonts.small, grid + waves) > w) grid = grouped(row.ctas) + " CTAs";  // the rest stands above
+  draw_text(ui, list, ui.fonts.small, x, y, w, c.text_dim, grid + waves);
   return y + ui.px(28 - 10 * tight);
 }
 
@@ -70,9 +72,12 @@ void occupancy_panel(const Ui& ui, const Rect& area, const Machine& machine, con
   draw_text(ui, list, ui.fonts.small, inner.x, y, inner.w, ui.colors->text_dim,
             "What the CTAs on one SM of " + machine.title + " take of it; bold: the limit that binds");
   y += ui.px(24);
-  float needed = 0;  // as loose as can be
-  for (const OccupancyRow& row : rows) needed += ui.px(22 + 28 + 19 * static_cast<float>(row.limits.size()));
-  const float tight = needed > area.bottom() - y ? 1.0f : 0.0f;
+  float needed = 0, spare = 0;  // as loose as can be, and what tightness saves of it
+  for (const OccupancyRow& row : rows) {
+    needed += ui.px(22 + 28 + 19 * static_cast<float>(row.limits.size()));
+    spare += ui.px(10 + 3 * static_cast<float>(row.limits.size()));
+  }
+  const float tight = std::clamp((needed + ui.px(14) - (area.bottom() - y)) / std::max(1.0f, spare), 0.0f, 1.0f);
   for (const OccupancyRow& row : rows) y = kernel(ui, list, inner, y, row, tight);
   ImGui::SetCursorScreenPos({inner.x, y});
   ImGui::Dummy({1, 1});

@@ -21,7 +21,7 @@ std::string value_text(double v) {
   return text;
 }
 
-void buttons(const Ui& ui, SoftmaxChoice& choice) {
+void buttons(const Ui& ui, float right, SoftmaxChoice& choice) {
   ImGui::PushFont(ui.fonts.small);
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("try");
@@ -34,10 +34,11 @@ void buttons(const Ui& ui, SoftmaxChoice& choice) {
     }
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", example.what);
   }
-  ImGui::SameLine(0, ui.px(18));
+  const float needed = ui.px(18 + 4 + 50) + text_width(ui.fonts.small, "keys a tile");
+  if (ImGui::GetItemRectMax().x + needed <= right) ImGui::SameLine(0, ui.px(18));
   ImGui::TextDisabled("keys a tile");
   ImGui::SameLine(0, ui.px(4));
-  ImGui::SetNextItemWidth(ui.px(76));
+  ImGui::SetNextItemWidth(std::clamp(right - ImGui::GetCursorScreenPos().x, ui.px(36), ui.px(76)));
   const int before = choice.bc;
   ImGui::SliderInt("##keys a tile", &choice.bc, 1, static_cast<int>(choice.scores.size()), "%d",
                    ImGuiSliderFlags_AlwaysClamp);
@@ -113,10 +114,11 @@ void equations(const Ui& ui, ImDrawList* list, const Rect& area, const SoftmaxCh
   const bool grew = s.m > s.m_before;
   const std::string r = value_text(s.rescale);
   line("m", "max(m, largest score of the tile)", value_text(s.m_before) + " → " + value_text(s.m));
+  const std::string remark = s.m_before == s.m                   ? "   the maximum stands: nothing to mend"
+                             : grew && std::isfinite(s.m_before) ? "   what was summed was too large"
+                                                                 : "";
   line("rescale", "exp(m before − m)",
-       r + (s.m_before == s.m                   ? "   the maximum stands: nothing to mend"
-            : grew && std::isfinite(s.m_before) ? "   what was summed was too large"
-                                                : ""));
+       r + (text_width(ui.fonts.body, r + remark) <= area.w - ui.px(268) ? remark : ""));
   const double added_l = s.l - s.rescale * s.l_before, added_acc = s.acc - s.rescale * s.acc_before;
   line("ℓ", "rescale · ℓ + Σ exp(s − m)",
        r + " · " + value_text(s.l_before) + " + " + value_text(added_l) + " = " + value_text(s.l));
@@ -174,9 +176,12 @@ void naive(const Ui& ui, ImDrawList* list, const Rect& area, SoftmaxChoice& choi
     draw_text(ui, list, ui.fonts.small, area.x + static_cast<float>(n) * w, y, w - ui.px(4), c.text_dim, heads[n],
               Align::right);
   y += ui.px(18);
-  const float row_h =
-      std::clamp((area.bottom() - ui.px(22) - y) / static_cast<float>(choice.scores.size()), ui.px(11), ui.px(17));
-  for (std::size_t k = 0; k < choice.scores.size() && y + row_h <= area.bottom() - ui.px(18); ++k) {
+  const float room = area.bottom() - ui.px(22) - y, least_h = ui.px(13);
+  const auto rows = static_cast<int>(choice.scores.size());
+  // Where not all have room, the last ones: the sum that is left is theirs.
+  const int fitting = std::clamp(static_cast<int>(room / least_h), std::min(1, rows), rows);
+  const float row_h = std::clamp(room / static_cast<float>(std::max(1, rows)), least_h, ui.px(17));
+  for (auto k = static_cast<std::size_t>(rows - fitting); k < choice.scores.size(); ++k) {
     const double values[] = {choice.scores[k], steps.naive_exp[k], steps.naive_sum[k]};
     for (int n = 0; n < 3; ++n) {
       const bool bad = n > 0 && !std::isfinite(values[n]);
@@ -198,9 +203,11 @@ void softmax_panel(const Ui& ui, const Rect& area, AppState& state, const Softma
   const Palette& c = *ui.colors;
   SoftmaxChoice& choice = state.softmax;
   const Rect inner = {area.x + ui.px(12), area.y + ui.px(8), area.w - ui.px(24), area.h - ui.px(18)};
-  buttons(ui, choice);
+  buttons(ui, inner.right(), choice);
 
-  const float cells_h = std::min(ui.px(170), inner.h * 0.34f), cells_y = inner.y + ui.px(32);
+  // A low panel gives its height to the tables first: what they end with is the point.
+  const float cells_h = std::clamp(inner.h - ui.px(330), std::min(ui.px(84), inner.h * 0.34f), ui.px(170)),
+              cells_y = ImGui::GetCursorScreenPos().y + ui.px(4);
   score_cells(ui, list, {inner.x, cells_y, inner.w, cells_h}, choice, steps);
 
   float y = cells_y + cells_h + ui.px(10);
@@ -216,10 +223,13 @@ void softmax_panel(const Ui& ui, const Rect& area, AppState& state, const Softma
   y += ui.px(96);
   fill(list, {inner.x, y - ui.px(5), inner.w, 1}, c.line);
 
-  const float naive_w = std::min(ui.px(270), inner.w * 0.42f);
+  const bool narrow = inner.w < ui.px(480);  // the equations say what the table's last line does
+  const float naive_w =
+      narrow ? inner.w : std::clamp(inner.w * 0.42f, std::min(ui.px(252), inner.w * 0.5f), ui.px(270));
   const float left_w = inner.w - naive_w - ui.px(24);
-  const float below = table(ui, list, {inner.x, y, left_w, inner.bottom() - y - ui.px(22)}, choice, steps);
-  if (choice.tiles == tiles)
+  const float below =
+      narrow ? y - ui.px(8) : table(ui, list, {inner.x, y, left_w, inner.bottom() - y - ui.px(22)}, choice, steps);
+  if (choice.tiles == tiles && !narrow)
     draw_text(ui, list, ui.fonts.bold, inner.x, std::min(below + ui.px(5), inner.bottom() - ui.px(18)), left_w,
               std::fabs(steps.o - steps.reference_o) <= 1e-12 * std::max(1.0, std::fabs(steps.o)) ? c.good : c.text,
               "O = acc / ℓ = " + value_text(steps.o) + ";  plain softmax: " + value_text(steps.reference_o));

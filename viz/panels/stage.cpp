@@ -31,6 +31,11 @@ std::string short_name(std::string kernel, Pass pass) {
   kernel = without(without(without(kernel, prefix), "_"), "backward");
   kernel = without(kernel, "_");
   std::replace(kernel.begin(), kernel.end(), '_', ' ');
+  // Gradients in the papers' letters: "dk dv" → "dK dV".
+  for (std::size_t at = 0; at + 1 < kernel.size(); ++at)
+    if (const bool two = (at == 0 || kernel[at - 1] == ' ') && (at + 2 == kernel.size() || kernel[at + 2] == ' ');
+        two && kernel[at] == 'd')
+      kernel[at + 1] = static_cast<char>(kernel[at + 1] - 'a' + 'A');
   return !kernel.empty() ? kernel : pass == Pass::backward ? "gradients" : "attention";
 }
 
@@ -47,12 +52,18 @@ class StageDrawing : StagePart {
     kernels(y);
     y += px(21);
 
+    if (m_area.h < px(260))  // too low for more: what the SMs do
+      return draw_stage_sms(m_view, {m_area.x + pad, y, m_area.w - 2 * pad, m_area.bottom() - px(8) - y});
     // The SMs get what their fullest CTA needs, and what the maps leave; the maps the rest: five parts HBM, two parts
     // L2.
     const float x = m_area.x + pad, w = m_area.w - 2 * pad;
-    const float link = px(30), counters_height = px(44), header = px(20), letters = px(15), foot = px(6);
-    const float room = m_area.bottom() - y - 2 * link - counters_height - 2 * (header + foot) - letters - px(8);
-    const float sm_height = std::min(stage_sms_height(m_view, w), room * 0.62f), maps = room - sm_height;
+    const float counters_height = m_area.h < px(330) ? 0 : px(44), header = px(20), letters = px(15), foot = px(6);
+    const float around = m_area.bottom() - y - counters_height - 2 * (header + foot) - letters - px(8);
+    // Where there is little room for all, the links are as long as their text is high.
+    const float roomy = stage_sms_height(m_view, w, true), link = around - px(60) < px(110) + roomy ? px(20) : px(30);
+    const float room = around - 2 * link;
+    const float least_sms = std::min(stage_sms_height(m_view, w, false), room - px(44));
+    const float sm_height = std::min(roomy, std::max(room * 0.62f, least_sms)), maps = room - sm_height;
     const MapLayout layout = map_layout(m_ui, m_trace, m_order, x + px(8), w - px(16), std::max(px(20), maps * 5 / 7));
     const float l2_maps = std::max(px(12), std::min(maps - layout.height, layout.height));
     const Rect hbm = {x, y, w, header + letters + layout.height + foot};
@@ -64,7 +75,7 @@ class StageDrawing : StagePart {
     draw_stage_l2(m_view, l2, layout, l2_maps);
     draw_stage_sms(m_view, sms);
     draw_stage_links(m_view, hbm, l2, sms);
-    counters({x, m_area.bottom() - counters_height, w, counters_height});
+    if (counters_height > 0) counters({x, m_area.bottom() - counters_height, w, counters_height});
   }
 
  private:
@@ -73,10 +84,11 @@ class StageDrawing : StagePart {
     const float x = m_area.x + px(10), w = m_area.w - px(20);
     const float name = text(m_ui.fonts.title, x, y, w, m_c.text, algorithm);
     const double us = static_cast<double>(m_trace.duration()) / 1e6;
-    const std::string status =
-        m_scene.finished ? "done after " + time_text(us)
-                         : grouped(m_scene.busy_sms) + " of " +
-                               grouped(static_cast<std::int64_t>(m_trace.machine().num_sms.value)) + " SMs busy";
+    const std::string all = grouped(static_cast<std::int64_t>(m_trace.machine().num_sms.value));
+    std::string status =
+        m_scene.finished ? "done after " + time_text(us) : grouped(m_scene.busy_sms) + " of " + all + " SMs busy";
+    if (text_width(m_scene.finished ? m_ui.fonts.bold : m_ui.fonts.body, status) > w - name - px(12))
+      status = m_scene.finished ? "done" : grouped(m_scene.busy_sms) + "/" + all + " busy";
     text(m_scene.finished ? m_ui.fonts.bold : m_ui.fonts.body, x + name + px(12), y + px(3), w - name - px(12),
          m_scene.finished ? m_c.good : m_c.text_dim, status, Align::right);
   }
@@ -125,6 +137,11 @@ class StageDrawing : StagePart {
       if (!fits(list[n], list[n].texts.front(), w))
         for (std::size_t other = 0; other < 3; ++other)
           if (list[other].texts.size() > 1) list[other].texts.erase(list[other].texts.begin());
+    if (!fits(list[0], list[0].texts.back(), w) || !fits(list[2], list[2].texts.back(), w)) {
+      // A narrow stage has room for what is read.
+      counter({area.x, area.y + px(2), area.w, px(18)}, list[0]);
+      return counter({area.x, area.y + px(22), area.w, px(18)}, list[2]);
+    }
     for (std::size_t n = 0; n < list.size(); ++n)
       counter({area.x + (n < 2 ? 0 : area.w / 2 + px(6)), area.y + px(n % 2 == 0 ? 2 : 22), w, px(18)}, list[n]);
   }

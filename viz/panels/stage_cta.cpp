@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "viz/core/span_names.h"
 #include "viz/panels/stage_parts.h"
 
 namespace flashscope::viz {
@@ -16,18 +17,21 @@ class CtaDrawing : StagePart {
     float tile_h, gap;         // of tiles, and between their lines
     bool gauges_in_one_line;   // acc beside m and l
     bool under_label = false;  // lines after the first begin under "SMEM" and "regs", and are longer
+    bool short_names = false;  // "dO" for "dO[10]"
   };
 
   /// Gauges that share a line have no room for their numbers, and come last.
   float one_cta(float x, float y, float w, const CtaView& cta, float bottom, float end) {
     operation(x, y, w, cta);
     y += px(23);
-    const Closeness roomy = {px(22), px(4), false}, closer = {px(22), px(1), false}, close = {px(19), px(1), false},
-                    closest = {px(17), px(1), false}, stacked = {px(17), px(1), false, true},
-                    shared = {px(17), px(1), true}, dense = {px(16), px(0), true, true};
-    const std::pair<Closeness, float> choices[] = {{roomy, bottom},   {closer, bottom}, {close, bottom},
-                                                   {closest, bottom}, {close, end},     {closest, end},
-                                                   {stacked, end},    {shared, end},    {dense, end}};
+    // Tiles of two lines never touch: a frame around one in use would be that of its neighbour, too.
+    const Closeness roomy = {px(22), px(4), false}, closer = {px(21), px(2), false}, close = {px(18), px(2), false},
+                    closest = {px(16), px(2), false}, stacked = {px(16), px(2), false, true},
+                    shared = {px(16), px(2), true}, dense = {px(15), px(2), true, true},
+                    brief = {px(16), px(2), true, false, true};
+    const std::pair<Closeness, float> choices[] = {
+        {roomy, bottom}, {closer, bottom}, {close, bottom}, {closest, bottom}, {close, end},    {closest, end},
+        {stacked, end},  {shared, end},    {dense, end},    {brief, end},      {densest(), end}};
     const auto* choice = std::begin(choices);
     while (choice + 1 != std::end(choices) && y + height_of(cta, w, choice->first) > choice->second) ++choice;
     return registers(x, held_tiles(x, y, w, cta, choice->first), w, cta, choice->first);
@@ -41,10 +45,16 @@ class CtaDrawing : StagePart {
   }
 
   float roomy_height(float w, const CtaView& cta) const { return px(23) + height_of(cta, w, {px(22), px(4), false}); }
+  float least_height(float w, const CtaView& cta) const { return px(23) + height_of(cta, w, densest()); }
 
  private:
-  float width_of(const HeldTile& tile) const {
-    return std::max(px(28), text_width(m_ui.fonts.small, tile.name) + px(8));
+  Closeness densest() const { return {px(15), px(2), true, true, true}; }
+
+  static std::string name_of_tile(const HeldTile& tile, const Closeness& close) {
+    return close.short_names ? tile.name.substr(0, tile.name.find('[')) : tile.name;
+  }
+  float width_of(const HeldTile& tile, const Closeness& close) const {
+    return std::max(px(28), text_width(m_ui.fonts.small, name_of_tile(tile, close)) + px(8));
   }
 
   /// Lines that the tiles in SMEM, or those in registers, take.
@@ -53,11 +63,11 @@ class CtaDrawing : StagePart {
     float room = 0;
     for (const HeldTile& tile : cta.tiles) {
       if (tile.in_registers != in_registers) continue;
-      if (lines == 0 || width_of(tile) > room) {
+      if (lines == 0 || width_of(tile, close) > room) {
         room = w - (lines > 0 && close.under_label ? 0 : px(44));
         ++lines;
       }
-      room -= width_of(tile) + px(4);
+      room -= width_of(tile, close) + px(4);
     }
     return lines;
   }
@@ -65,7 +75,12 @@ class CtaDrawing : StagePart {
   void operation(float x, float y, float w, const CtaView& cta) {
     const Color color = m_c.of(cta.reason);
     fill(m_list, {x, y + px(4), px(9), px(9)}, color, px(1));
-    text(m_ui.fonts.small, x + px(14), y, w - px(14), m_c.text, cta.doing);
+    std::vector<std::string> words = span_names(cta.doing);
+    words.push_back(words.back().substr(0, words.back().find_first_of(";,", words.back().find(']') + 1)));
+    const auto fitting = std::find_if(words.begin(), words.end() - 1, [&](const std::string& longer) {
+      return text_width(m_ui.fonts.small, longer) <= w - px(14);
+    });
+    text(m_ui.fonts.small, x + px(14), y, w - px(14), m_c.text, *fitting);
     const Rect bar = {x, y + px(17), w, px(2)};
     fill(m_list, bar, m_c.grip);
     fill(m_list, {bar.x, bar.y, bar.w * static_cast<float>(cta.progress), bar.h}, color);
@@ -76,13 +91,13 @@ class CtaDrawing : StagePart {
     float left = x + px(44), at = left;
     for (const HeldTile& tile : cta.tiles) {
       if (tile.in_registers != in_registers) continue;
-      const float tile_w = width_of(tile);
+      const float tile_w = width_of(tile, close);
       if (at > left && at + tile_w > x + w) {
         if (close.under_label) left = x;
         at = left;
         y += close.tile_h + close.gap;
       }
-      held_tile({at, y - px(2), tile_w, close.tile_h}, tile);
+      held_tile({at, y - px(2), tile_w, close.tile_h}, tile, name_of_tile(tile, close));
       at += tile_w + px(4);
     }
     return y + close.tile_h + close.gap;
@@ -94,7 +109,7 @@ class CtaDrawing : StagePart {
     return tiles_in_lines(x, y, w, cta, false, close);
   }
 
-  void held_tile(const Rect& r, const HeldTile& tile) {
+  void held_tile(const Rect& r, const HeldTile& tile, const std::string& words) {
     const Color color = m_c.of(tile.tensor);
     const Color faint = mixed(color, m_c.box, tile.spent ? 0.12 : 0.25);
     fill(m_list, r, faint, px(2));
@@ -106,7 +121,7 @@ class CtaDrawing : StagePart {
     const auto name = [&](float from, float to, Color ink) {
       if (to <= from) return;
       m_list->PushClipRect({from, 0}, {to, 1e6f}, true);
-      text(m_ui.fonts.small, r.x, r.y + (r.h - px(16)) / 2, r.w, ink, tile.name, Align::center);
+      text(m_ui.fonts.small, r.x, r.y + (r.h - px(16)) / 2, r.w, ink, words, Align::center);
       m_list->PopClipRect();
     };
     name(r.x, edge, m_c.ink_on(color));
@@ -125,7 +140,7 @@ class CtaDrawing : StagePart {
       const std::string done =
           "acc " + std::to_string(static_cast<int>(cta.acc_done)) + "/" + std::to_string(cta.acc_total);
       gauge({left, y, beside ? half : full, bar}, cta.acc_done / std::max(1, cta.acc_total), m_c.of(Tensor::O),
-            {done, "acc"});
+            {done, "acc", ""});
       if (!beside) y += step;
     }
     if (cta.has_rows) {
@@ -133,7 +148,7 @@ class CtaDrawing : StagePart {
       const double share = updating ? cta.rows_progress : cta.rows_updates > 0 ? 1 : 0;
       const std::string updates = std::to_string(cta.rows_updates + updating);
       gauge({beside ? left + half + gap : left, y, beside ? half : full, bar}, share, m_c.of(Tensor::LSE),
-            {"m, l  update " + updates, "m, l  " + updates, "m, l"});
+            {"m, l update " + updates, "m, l " + updates, "m, l", ""});
     }
     return beside || cta.has_rows ? y + step : y;
   }
@@ -157,8 +172,9 @@ float draw_stage_cta(const StageView& view, float x, float y, float w, const Cta
   return CtaDrawing(view).one_cta(x, y, w, cta, bottom, end);
 }
 
-float stage_cta_height(const StageView& view, float w, const CtaView& cta) {
-  return CtaDrawing(view).roomy_height(w, cta);
+float stage_cta_height(const StageView& view, float w, const CtaView& cta, bool roomy) {
+  const CtaDrawing drawing(view);
+  return roomy ? drawing.roomy_height(w, cta) : drawing.least_height(w, cta);
 }
 
 }  // namespace flashscope::viz

@@ -21,15 +21,16 @@ class LinksDrawing : StagePart {
     const float x = center + px(35);
     // In a narrow stage with large type the way of the last SM's tiles begins where the text would end.
     const bool crossed = m_level < kWholeGpu && !m_scene.sms.empty();
-    float w = px(112);
+    float w = std::min(px(112), hbm.right() - x);
     for (const SmView& sm : m_scene.sms)
       if (crossed && port_x(sms, sm.sm) > x) w = std::min(w, port_x(sms, sm.sm) - px(14) - x);
     const auto use = [&](const LinkView& link) {
       const std::string share = percent_text(link.used_share), whole = share + " of " + bandwidth_text(link.gb_per_s);
       return text_width(m_ui.fonts.small, whole) <= w ? whole : share;
     };
-    text(m_ui.fonts.small, x, hbm.bottom() + px(7), w, m_c.text, use(m_scene.hbm));
-    text(m_ui.fonts.small, x, l2.bottom() + px(7), w, m_c.text, use(m_scene.l2));
+    const float down = (l2.y - hbm.bottom() - px(16)) / 2;
+    text(m_ui.fonts.small, x, hbm.bottom() + down, w, m_c.text, use(m_scene.hbm));
+    text(m_ui.fonts.small, x, l2.bottom() + down, w, m_c.text, use(m_scene.l2));
     const Machine& machine = m_trace.machine();
     if (m_level >= kWholeGpu) return;
     const double port = machine.l2_bytes_per_clk_per_sm.value * machine.sm_clock_mhz.value / 1e3;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "viz/core/text.h"
+#include "viz/core/window_words.h"
 #include "viz/panels/stage_parts.h"
 #include "viz/render/tile_map.h"
 
@@ -95,7 +96,7 @@ class MapsDrawing : StagePart {
       return std::to_string(place * map.lump) +
              (map.lump > 1 ? " … " + std::to_string((place + 1) * map.lump - 1) : std::string());
     };
-    std::string text = std::string(name_of(map.tensor)) + "[" + tiles(row) +
+    std::string text = name_on_stage(map.tensor) + "[" + tiles(row) +
                        (is_score_shaped(map.tensor) ? ", " + tiles(col) : "") + "]: " + (map.lump > 1 ? "last " : "") +
                        (on_chip ? passing : states)[static_cast<std::size_t>(cell.state)];
     if (cell.in_l2) text += cell.dirty ? ", in L2, not yet in HBM" : ", in L2";

@@ -57,14 +57,14 @@ void draw_stage_links(const StageView& view, const Rect& hbm, const Rect& l2, co
 
 /// The SMs in view, or all of them as cells.
 void draw_stage_sms(const StageView& view, const Rect& area);
-/// Of boxes in which the fullest CTA of any kernel of both stages is drawn roomily: the same at any time. `w`: of all
-/// of them.
-float stage_sms_height(const StageView& view, float w);
+/// Of boxes in which the fullest CTA of any kernel of both stages is drawn roomily, or as closely as can be: the same
+/// at any time. `w`: of all of them.
+float stage_sms_height(const StageView& view, float w, bool roomy);
 
 /// What a CTA does and holds. Returns the y below it: above `bottom` where some closeness achieves that, else above
 /// `end`, else as it comes.
 float draw_stage_cta(const StageView& view, float x, float y, float w, const CtaView& cta, float bottom, float end);
-/// The same, drawn roomily.
-float stage_cta_height(const StageView& view, float w, const CtaView& cta);
+/// The same, drawn roomily or as closely as can be.
+float stage_cta_height(const StageView& view, float w, const CtaView& cta, bool roomy);
 
 }  // namespace flashscope::viz

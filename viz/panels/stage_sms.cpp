@@ -20,16 +20,18 @@ class SmsDrawing : StagePart {
       draw_sm({area.x + static_cast<float>(sm.sm) * (w + px(8)), area.y, w, area.h}, sm);
   }
 
-  float needed_sm_height(float w) const {
-    if (m_level >= kWholeGpu) return px(158);
+  float needed_sm_height(float w, bool roomy) const {
+    if (m_level >= kWholeGpu) return px(roomy ? 158 : 84);
     const bool halved = m_level == 0;  // two CTAs side by side, each below its name
     const float inner = sm_width(w) - px(14);
-    float needed = px(122);
+    float needed = px(roomy ? 122 : 0);
     static const std::vector<CtaView> none;
     for (const StageTrace* trace : {&m_trace, m_view.beside})
       for (const CtaView& cta : trace ? trace->fullest_ctas() : none)
-        needed = std::max(needed, px(20) + stage_cta_height(m_view, halved ? (inner - px(16)) / 2 : inner, cta) +
-                                      px(halved ? 19 : 22));
+        needed = std::max(needed, px(20) + stage_cta_height(m_view, halved ? (inner - px(16)) / 2 : inner, cta, roomy) +
+                                      px(halved  ? 19
+                                         : roomy ? 22
+                                                 : 2));
     return needed;
   }
 
@@ -47,11 +49,13 @@ class SmsDrawing : StagePart {
     const float x = box.x + px(7), w = box.w - px(14);
     const float label = text(m_ui.fonts.bold, x, box.y + px(3), w, m_c.text, std::to_string(num_sms) + " SMs");
     const GridProgress& grid = m_scene.grid;
-    const std::string waves = m_scene.kernel < 0
-                                  ? (m_scene.finished ? "all CTAs done" : "between kernels")
-                                  : "wave " + std::to_string(grid.wave) + " of " + std::to_string(grid.waves) + ", " +
-                                        grouped(grid.done) + " of " + grouped(grid.ctas) + " CTAs done";
-    text(m_ui.fonts.small, x + label + px(8), box.y + px(5), w - label - px(8), m_c.text_dim, waves, Align::right);
+    const std::string wave = "wave " + std::to_string(grid.wave) + " of " + std::to_string(grid.waves);
+    const std::vector<std::string> waves =
+        m_scene.kernel < 0 ? std::vector<std::string>{m_scene.finished ? "all CTAs done" : "between kernels"}
+                           : std::vector<std::string>{
+                                 wave + ", " + grouped(grid.done) + " of " + grouped(grid.ctas) + " CTAs done", wave};
+    text(m_ui.fonts.small, x + label + px(8), box.y + px(5), w - label - px(8), m_c.text_dim,
+         longest_that_fits(waves, w - label - px(8)), Align::right);
     const Rect area = {x, box.y + px(25), w, box.bottom() - box.y - px(33)};
     if (num_sms < 1 || area.empty()) return;
     const float aspect = area.w / area.h;
@@ -87,17 +91,21 @@ class SmsDrawing : StagePart {
       text(m_ui.fonts.small, x, y + px(2), w, m_c.text_dim, "idle", Align::right);
       return;
     }
-    const auto name = [](const CtaView& cta) {
-      return "CTA " + grouped(cta.cta) + ", head " + std::to_string(cta.head + 1);
+    const auto names = [](const CtaView& cta) -> std::vector<std::string> {
+      const std::string number = "CTA " + grouped(cta.cta);
+      return {number + ", head " + std::to_string(cta.head + 1), number};
     };
     if (m_level == 0 && sm.ctas.size() > 1) {  // both CTAs, side by side
       const float half = (w - px(16)) / 2;
       y += px(20);
       for (std::size_t n = 0; n < 2; ++n) {
         const float left = x + static_cast<float>(n) * (half + px(16));
-        text(m_ui.fonts.small, left, y, half, m_c.text_dim, name(sm.ctas[n]));
-        fits(draw_stage_cta(m_view, left, y + px(17), half, sm.ctas[n], box.bottom() - px(2), box.bottom()), box,
-             sm.ctas[n]);
+        text(m_ui.fonts.small, left, y, half, m_c.text_dim, longest_that_fits(names(sm.ctas[n]), half));
+        m_list->PushClipRect({box.x, box.y}, {box.right(), box.bottom()}, true);
+        const float below =
+            draw_stage_cta(m_view, left, y + px(17), half, sm.ctas[n], box.bottom() - px(2), box.bottom() - px(1));
+        m_list->PopClipRect();
+        fits(below, box, sm.ctas[n]);
       }
       fill(m_list, {x + half + px(8), y, 1, box.bottom() - y - px(8)}, m_c.line);
       if (sm.ctas.size() > 2)
@@ -106,7 +114,8 @@ class SmsDrawing : StagePart {
       return;
     }
     const CtaView& cta = sm.ctas.front();
-    text(m_ui.fonts.small, x + label + px(6), y + px(2), w - label - px(6), m_c.text_dim, name(cta), Align::right);
+    text(m_ui.fonts.small, x + label + px(6), y + px(2), w - label - px(6), m_c.text_dim,
+         longest_that_fits(names(cta), w - label - px(6)), Align::right);
     // In large type many tiles may want more lines than the box has: what is below it belongs to others.
     m_list->PushClipRect({box.x, box.y}, {box.right(), box.bottom()}, true);
     const float below = draw_stage_cta(m_view, x, y + px(20), w, cta, box.bottom() - px(sm.ctas.size() > 1 ? 20 : 2),
@@ -114,6 +123,13 @@ class SmsDrawing : StagePart {
     m_list->PopClipRect();
     fits(below, box, cta);
     if (below <= box.bottom() - px(18)) others({x, box.bottom() - px(20), w, px(16)}, sm);
+  }
+
+  /// The first of the texts that has room, else the last.
+  std::string longest_that_fits(const std::vector<std::string>& texts, float room) const {
+    for (const std::string& words : texts)
+      if (text_width(m_ui.fonts.small, words) <= room) return words;
+    return texts.back();
   }
 
   /// Says it where what a CTA holds runs over its box.
@@ -147,6 +163,8 @@ class SmsDrawing : StagePart {
 
 void draw_stage_sms(const StageView& view, const Rect& area) { SmsDrawing(view).draw_sms(area); }
 
-float stage_sms_height(const StageView& view, float w) { return SmsDrawing(view).needed_sm_height(w); }
+float stage_sms_height(const StageView& view, float w, bool roomy) {
+  return SmsDrawing(view).needed_sm_height(w, roomy);
+}
 
 }  // namespace flashscope::viz

@@ -27,7 +27,11 @@ Request sweep_panel(const Ui& ui, const Rect& area, AppState& state, const Figur
   ImDrawList* list = begin_panel(ui, "sweep", area);
   ImGui::PushFont(ui.fonts.small);
   choose(ui, "over", sweep_overs(), state.sweep.over);
-  ImGui::SameLine(0, ui.px(22));
+  // On the same line where that has room for all of its buttons.
+  float needed = ui.px(22) + text_width(ui.fonts.small, "show");
+  for (const Entry<SweepShow>& entry : sweep_shows())
+    needed += text_width(ui.fonts.small, entry.title) + 2 * ImGui::GetStyle().FramePadding.x + ui.px(4);
+  if (ImGui::GetItemRectMax().x + needed < area.right() - ui.px(8)) ImGui::SameLine(0, ui.px(22));
   choose(ui, "show", sweep_shows(), state.sweep.show);
   const float top = ImGui::GetCursorScreenPos().y + ui.px(4);
   const bool is_stopped = is_part && progress >= 1;

@@ -222,15 +222,15 @@ float legend(const Ui& ui, ImDrawList* list, const Rect& area, float left, float
   }
   if (lines.size() <= 2 && longest <= right - left) {
     *begin = right - longest;
-    const float line_h = ui.px(15), top = lines.size() == 1 ? y : y - ui.px(9);
+    const float line_h = ui.px(14), top = lines.size() == 1 ? y : y - ui.px(12);  // above the clock's mark
     for (std::size_t n = 0; n < lines.size(); ++n)
       legend_line(ui, list, *begin, top + static_cast<float>(n) * line_h, lines[n]);
     return 0;
   }
   lines = legend_lines(ui, reasons, area.w - ui.px(24), &longest);
   for (std::size_t n = 0; n < lines.size(); ++n)
-    legend_line(ui, list, area.x + ui.px(12), y + ui.px(24) + static_cast<float>(n) * ui.px(16), lines[n]);
-  return static_cast<float>(lines.size()) * ui.px(16);
+    legend_line(ui, list, area.x + ui.px(12), y + ui.px(22) + static_cast<float>(n) * ui.px(16), lines[n]);
+  return static_cast<float>(lines.size()) * ui.px(16) + ui.px(6);  // the clock's mark stands between it and the rows
 }
 
 /// The units of an SM that either run spends time on.
@@ -328,10 +328,14 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
     const auto& stage = results.stage[which];
     if (!stage) continue;
     const int folded = folded_warpgroups(stage->schedule());
+    const std::string folds_text = folded > 1 ? ", " + std::to_string(folded) + " warpgroups a row" : "";
+    const std::string heading =
+        stage->schedule().algorithm() + ": links of the GPU, units and CTAs of SM 0" + folds_text;
     if (state.tall_timeline)
-      draw_text(ui, list, ui.fonts.bold, area.x + ui.px(10), top - ui.px(2), rows.w, c.text,
-                stage->schedule().algorithm() + ": links of the GPU, units and CTAs of SM 0" +
-                    (folded > 1 ? ", the " + std::to_string(folded) + " warpgroups of a CTA folded into one row" : ""));
+      draw_text(ui, list, ui.fonts.bold, area.x + ui.px(10), top - ui.px(2), area.w - ui.px(20), c.text,
+                text_width(ui.fonts.bold, heading) <= area.w - ui.px(20)
+                    ? heading
+                    : stage->schedule().algorithm() + ": links, units, CTAs" + folds_text);
     else
       draw_text(ui, list, ui.fonts.small, area.x + ui.px(10), top - ui.px(1), label_w - ui.px(14), c.text,
                 stage->schedule().algorithm());
@@ -358,9 +362,8 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
     for (const SlotTrack& track : stage->tracks())
       if (track.sm == 0) slots.push_back(&track);
     const float slots_top = strips_y + 1;
-    const float slot_h =
-        std::min((half - ui.px(4) - (slots_top - top)) / static_cast<float>(std::max<std::size_t>(1, slots.size())),
-                 ui.px(44));
+    const float slot_h = std::min(
+        (half - ui.px(4) - (slots_top - top)) / static_cast<float>(std::max<std::size_t>(1, slots.size())), ui.px(88));
     for (std::size_t n = 0; n < slots.size(); ++n) {
       const float y = slots_top + static_cast<float>(n) * slot_h, h = std::max(1.0f, slot_h - 1);
       slot_row(ui, list, window, y, h, *stage, *slots[n]);
@@ -391,14 +394,16 @@ std::optional<Action> timeline_panel(const Ui& ui, const Rect& area, AppState& s
       }
     }
   }
-  const double marks = mark_distance(window.end - window.begin, 12);
+  // As many as leave their labels apart: three digits and a unit, in whatever size the type has.
+  const float mark_w = text_width(ui.fonts.small, "0.000 µs") + ui.px(14);
+  const double marks = mark_distance(window.end - window.begin, std::clamp(static_cast<int>(rows.w / mark_w), 2, 12));
   for (double t = std::ceil(window.begin / marks) * marks; t <= window.end * (1 + 1e-9); t += marks) {
     const float mx = window.x_of(t);
     fill(list, {mx, rows.bottom() - ui.px(2), 1, ui.px(4)}, c.text_dim);
-    const float w = ui.px(64);
-    if (mx + w / 2 < area.right())
-      draw_text(ui, list, ui.fonts.small, mx - w / 2, rows.bottom() + ui.px(2), w, c.text_dim, time_text(t / 1e6),
-                Align::center);
+    const std::string label = time_text(t / 1e6);
+    const float w = text_width(ui.fonts.small, label);
+    draw_text(ui, list, ui.fonts.small, std::min(mx - w / 2, area.right() - ui.px(6) - w), rows.bottom() + ui.px(2),
+              w + 1, c.text_dim, label);
   }
 
   ImGui::SetCursorScreenPos({rows.x, rows.y});

@@ -6,8 +6,7 @@ namespace {
 
 /// A tab: its name, a line below when it is the one shown.
 bool tab(const Ui& ui, ImDrawList* list, float& x, const Rect& bar, const char* id, const char* name, bool on,
-         bool strong, const std::string& tip) {
-  ImFont* font = strong ? ui.fonts.bold : ui.fonts.body;
+         ImFont* font, const std::string& tip) {
   const float w = text_width(font, name) + ui.px(16);
   const Rect r = {x, bar.y, w, bar.h};
   ImGui::SetCursorScreenPos({r.x, r.y});
@@ -39,7 +38,7 @@ std::optional<Action> top_bar_panel(const Ui& ui, const Rect& area, const AppSta
   for (std::size_t n = 0; n < views().size(); ++n) {
     const Action show = {Command::show_view, static_cast<int>(n)};
     const std::string tip = std::string(views()[n].what) + "\n" + tip_of(show);
-    if (tab(ui, list, x, row, views()[n].key, views()[n].title, state.view == views()[n].which, true, tip))
+    if (tab(ui, list, x, row, views()[n].key, views()[n].title, state.view == views()[n].which, ui.fonts.bold, tip))
       action = show;
   }
   if (state.view == View::explore) {
@@ -48,11 +47,14 @@ std::optional<Action> top_bar_panel(const Ui& ui, const Rect& area, const AppSta
     const Rect tabs = {area.x, area.bottom() - row.h, area.w, row.h};
     const bool is_shown =
         is_wide(state.inspector) || !state.looks.projector;  // large type leaves no room for a narrow one
+    float needed = 0;
+    for (const auto& inspector : inspectors()) needed += text_width(ui.fonts.body, inspector.title) + ui.px(16);
+    ImFont* font = tab_x + needed <= area.right() ? ui.fonts.body : ui.fonts.small;
     for (std::size_t n = 0; n < inspectors().size(); ++n) {
       const Action show = {Command::show_inspector, static_cast<int>(n)};
       const std::string tip = std::string(inspectors()[n].what) + "\n" + tip_of(show);
       if (tab(ui, list, tab_x, tabs, inspectors()[n].key, inspectors()[n].title,
-              state.inspector == inspectors()[n].which && is_shown, false, tip))
+              state.inspector == inspectors()[n].which && is_shown, font, tip))
         action = show;
     }
     if (!two_rows) x = tab_x;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "viz/core/window_words.h"
+
 namespace flashscope::viz {
 namespace {
 
@@ -13,16 +15,16 @@ constexpr float kReadableScores = 64, kScoresWithoutNames = 28;
 
 std::string label_of(Tensor tensor, bool shortened) {
   if (is_scale(layout_of(tensor))) return "scales";
-  switch (tensor) {
-    case Tensor::Q_fp8: return shortened ? "Q8" : "Q fp8";
-    case Tensor::K_fp8: return shortened ? "K8" : "K fp8";
-    case Tensor::V_fp8: return shortened ? "V8" : "V fp8";
-    case Tensor::O_split: return shortened ? "O…" : "O parts";
-    case Tensor::LSE_split: return shortened ? "LSE…" : "LSE parts";
-    case Tensor::block_table: return "pages";
-    case Tensor::dQ_sum: return shortened ? "ΣdQ" : "dQ sum";
-    default: return name_of(tensor);
-  }
+  if (shortened) switch (tensor) {
+      case Tensor::Q_fp8: return "Q8";
+      case Tensor::K_fp8: return "K8";
+      case Tensor::V_fp8: return "V8";
+      case Tensor::O_split: return "O…";
+      case Tensor::LSE_split: return "LSE…";
+      case Tensor::dQ_sum: return "ΣdQ";
+      default: break;
+    }
+  return name_on_stage(tensor);
 }
 
 /// How much a layout asks for.

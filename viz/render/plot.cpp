@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "viz/render/label_places.h"
+#include "viz/render/rich_text.h"
 
 namespace flashscope::viz {
 namespace {
@@ -32,7 +33,11 @@ class FigureDrawing {
            m_figure.note.empty() ? "Nothing to show yet." : m_figure.note);
       return {};
     }
-    const float note_h = m_figure.note.empty() ? 0 : px(18);
+    const float note_w = text_width(m_ui.fonts.small, m_figure.note);
+    const int note_lines = m_figure.note.empty() ? 0
+                           : note_w <= m_area.w  ? 1
+                                                 : static_cast<int>(1.1f * note_w / m_area.w) + 1;
+    const float note_h = px(16) * static_cast<float>(note_lines) + (note_lines > 0 ? px(2) : 0);
     const int rows = std::max(2, static_cast<int>((m_area.bottom() - y) / px(44)));
     const std::vector<double> marks = ticks(m_y, rows);
     float widest = px(20);
@@ -41,7 +46,9 @@ class FigureDrawing {
     m_plot = {m_area.x + left, y + px(20), m_area.w - left - px(12), m_area.bottom() - y - bottom - px(20)};
     if (m_plot.w < px(30) || m_plot.h < px(30)) return {};
     text(m_ui.fonts.small, m_area.x, y, m_area.w, m_c.text_dim, m_figure.y.label);
-    if (note_h > 0) text(m_ui.fonts.small, m_area.x, m_area.bottom() - px(16), m_area.w, m_c.text_dim, m_figure.note);
+    if (note_h > 0)
+      draw_paragraph(m_ui, m_list, m_ui.fonts.small, m_area.x, m_area.bottom() - note_h + px(2), m_area.w, m_c.text_dim,
+                     m_figure.note);
     axes(marks);
     const ImVec2 from = {m_plot.x, m_plot.y}, to = {m_plot.right(), m_plot.bottom()};
     m_list->PushClipRect({from.x - px(7), from.y - px(7)}, {to.x + px(7), to.y + px(7)}, true);

@@ -12,6 +12,11 @@ constexpr float kSmallestRect = 4;   // pixels a tile; below: the gaps would eat
 
 bool is_moving(TileState state) { return state == TileState::reading || state == TileState::writing; }
 
+/// Written, and so far only L2 has it: the map of HBM shows it as on its way.
+bool is_only_in_l2(const TileCell& cell, MapView view) {
+  return view == MapView::state && cell.dirty && !is_moving(cell.state);
+}
+
 void draw_as_rects(const Ui& ui, ImDrawList* list, const Rect& area, const TileMap& map, MapView view) {
   const float w = area.w / static_cast<float>(map.across), h = area.h / static_cast<float>(map.down);
   const float gap = std::min(1.0f * ui.scale, std::min(w, h) * 0.2f);
@@ -21,6 +26,11 @@ void draw_as_rects(const Ui& ui, ImDrawList* list, const Rect& area, const TileM
       const Rect r = {area.x + static_cast<float>(col) * w, area.y + static_cast<float>(row) * h, w - gap, h - gap};
       if (cell.state == TileState::skipped && view != MapView::l2) {
         hatch(list, r, with_alpha(ui.colors->text_dim, 0.55), ui.px(3));
+        continue;
+      }
+      if (is_only_in_l2(cell, view) && std::min(r.w, r.h) >= 3) {  // hollow: nothing of it is in HBM yet
+        fill(list, r, mixed(ui.colors->of(map.tensor), ui.colors->box, 0.62));
+        fill(list, r.inset(std::max(1.0f, std::floor(std::min(r.w, r.h) / 5))), tile_color(ui, map.tensor, {}, view));
         continue;
       }
       fill(list, r, tile_color(ui, map.tensor, cell, view));
@@ -72,7 +82,8 @@ Color tile_color(const Ui& ui, Tensor tensor, const TileCell& cell, MapView view
     case TileState::reading:
     case TileState::writing: return color;
     case TileState::read:
-    case TileState::written: return mixed(color, ui.colors->box, on_chip ? 0.22 : 0.62);
+    case TileState::written:
+      return mixed(color, ui.colors->box, on_chip ? 0.22 : is_only_in_l2(cell, view) ? 0.38 : 0.62);
     case TileState::skipped: return mixed(ui.colors->text_dim, ui.colors->box, 0.2);
   }
   return color;
@@ -82,8 +93,8 @@ void draw_tile_map(const Ui& ui, ImDrawList* list, const Rect& area, const TileM
                    const std::string& name) {
   if (area.empty() || map.down == 0 || map.across == 0) return;
   const bool large = std::max(map.down, map.across) > kLargestRectMap ||
-                     area.w / static_cast<float>(map.across) < kSmallestRect * ui.scale * 0.5f ||
-                     area.h / static_cast<float>(map.down) < kSmallestRect * ui.scale * 0.5f;
+                     area.w / static_cast<float>(map.across) < kSmallestRect * ui.scale * 0.75f ||
+                     area.h / static_cast<float>(map.down) < kSmallestRect * ui.scale * 0.75f;
   if (large && ui.textures)
     draw_as_texture(ui, list, area, map, view, name);
   else

@@ -72,6 +72,8 @@ void run() {
   } catch (const Error& error) {
     notice = "In the address: " + std::string(error.what());
   }
+  // A link that says nothing of looks has those of the system; so has a page of which nothing is remembered.
+  if (!arguments.looks_given) state.looks.theme = theme_of(platform::prefers_dark(), is_safe(state.looks.theme));
   if (const std::string token = taken(page_wanted_state()); !token.empty()) {
     try {
       state = state_of_token(token, state);

@@ -12,6 +12,9 @@ void page_took_key();
 void page_wants_text(int typing);
 int page_context();  // as platform::Context
 
+double page_pixel_ratio();  // of the canvas to the page
+int page_prefers_dark();
+
 char* page_told();                       // something that the user should read; else null
 char* page_address();                    // without ? and #
 char* page_options();                    // what stands after ?, one "name=value" or "name" a line

@@ -24,6 +24,13 @@ void hint_window(bool) {
 
 std::vector<WindowPlace> monitor_places() { return {}; }  // the canvas is where the page puts it
 
+float least_scale() {
+  constexpr double kLeast = 0.85;  // of a CSS pixel: the smallest type is then 11 of them high
+  return static_cast<float>(kLeast * page_pixel_ratio());
+}
+
+bool prefers_dark() { return page_prefers_dark(); }
+
 void wait_events(double seconds, bool drawing) {
   // While frames are drawn, work gets a part of each; while nothing moves, nearly all the time. Before the first frame none.
   static bool is_seen = false;
