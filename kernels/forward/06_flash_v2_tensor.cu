@@ -332,7 +332,8 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
       for (int d = 0; d < Tile::kD; ++d)
         *reinterpret_cast<unsigned*>(smem_q + Swizzle<kWidth>::chunk(row, d) + accumulator_col()) =
             rounded_pair<T>(acc_o[m][d].x[2 * half] * inverse, acc_o[m][d].x[2 * half + 1] * inverse);
-      const float log_sum = sum > 0 ? row_max.x[m][half] * 0.693147181f + logf(sum) : -INFINITY;
+      // fmaf: left to the compiler, dense and sparse instances would round differently.
+      const float log_sum = sum > 0 ? fmaf(row_max.x[m][half], 0.693147181f, logf(sum)) : -INFINITY;
       if (threadIdx.x % 4 == 0) smem_lse[row] = log_sum;
     }
   log.compute(Op::normalize, at.head, rows, dims);
