@@ -182,29 +182,26 @@ void require_near_schedule(const Array& output, const Array& executed, const Arr
                                      " from the reference (means of the compared rows): more than half; nothing was timed");
 }
 
-/// One tile of Q, K or V as the schedule has it quantised, times its scale; `rotates`: Q and K. In float32, as in the
+/// One tile of Q, K or V as the schedule has it quantised, times its scale; `rotates`: Q and K. V in float32, as in the
 /// kernel.
-Array quantized_tile(const Array& from, int head, Range rows, int width, bool rotates) {
+Array quantized_tile(DType dtype, const Array& from, int head, Range rows, int width, bool rotates) {
   const auto size = static_cast<std::size_t>(width);
   std::vector<float> values(static_cast<std::size_t>(rows.end - rows.begin) * size);
   const auto row = [&](int n) { return values.data() + static_cast<std::size_t>(n - rows.begin) * size; };
-  for (int n = rows.begin; n < rows.end; ++n) {
+  for (int n = rows.begin; n < rows.end; ++n)
     for (int d = 0; d < from.cols; ++d) row(n)[d] = static_cast<float>(from.at(head, n, d));
-    if (rotates) rotate_row(row(n), width);
-  }
-  const double scale = divide_by_scale<float>(rows, width, row);
-  for (int n = rows.begin; rotates && n < rows.end; ++n)
-    keep_column(row(n), width, largest_column(from.cols, [&](int d) { return from.at(head, n, d); }));
+  const double scale =
+      rotates ? rotate_tile<float>(dtype, rows, from.cols, width, row) : divide_by_scale<float>(rows, width, row);
   Array tile(1, rows.end - rows.begin, width);
   for (std::size_t n = 0; n < values.size(); ++n) tile.values[n] = scale * round_to(DType::fp8, values[n]);
   return tile;
 }
 
 /// Tile `tile` of `found` holds exactly what the schedule makes of `from`.
-void require_quantized(const char* name, const Array& found, const Array& from, int head, int tile, int tile_rows,
-                       bool rotates) {
+void require_quantized(const char* name, DType dtype, const Array& found, const Array& from, int head, int tile,
+                       int tile_rows, bool rotates) {
   const Range rows = {tile * tile_rows, std::min(from.rows, (tile + 1) * tile_rows)};
-  const Array right = quantized_tile(from, head, rows, found.cols, rotates);
+  const Array right = quantized_tile(dtype, from, head, rows, found.cols, rotates);
   for (int n = rows.begin; n < rows.end; ++n)
     for (int d = 0; d < found.cols; ++d)
       if (found.at(head, n, d) != right.at(0, n - rows.begin, d))
@@ -222,13 +219,13 @@ void require_quantized_by_schedule(const Schedule& schedule, const AttentionInpu
   std::set<int> query_tiles, kv_heads;
   for (int row : rows) query_tiles.insert(row / tile.br);
   for (int head : heads) {
-    for (int i : query_tiles) require_quantized("Q", found.q, inputs.q, head, i, tile.br, true);
+    for (int i : query_tiles) require_quantized("Q", p.dtype, found.q, inputs.q, head, i, tile.br, true);
     kv_heads.insert(head / p.heads * p.kv_heads + kv_head_of(head % p.heads, p.heads, p.kv_heads));
   }
   for (int head : kv_heads)
     for (int j = 0; j < num_tiles(p.seqlen_k, tile.bc); ++j) {
-      require_quantized("K", found.k, inputs.k, head, j, tile.bc, true);
-      require_quantized("V", found.v, inputs.v, head, j, tile.bc, false);
+      require_quantized("K", p.dtype, found.k, inputs.k, head, j, tile.bc, true);
+      require_quantized("V", p.dtype, found.v, inputs.v, head, j, tile.bc, false);
     }
 }
 

@@ -31,11 +31,14 @@ struct Fp8Params : WorkspaceParams {
   int heads_at_once = 1;  // see query_tile_taken()
 };
 
-/// The switches are those of 07. acc is left alone where no maximum of a warp's rows moved: its factor is then exactly 1,
-/// so that no bit changes, and half as much product time as in 07 has fewer multiplications to hide.
-template <class T_, int kWidth_, int kBlockM_, int kBlockN_, bool kPingPong_ = true, bool kSkipRescale_ = true>
+/// The switches are those of 07. acc is left alone where no maximum of a warp's rows moved: its factor is then exactly
+/// 1, so that no bit changes, and half as much product time as in 07 has fewer multiplications to hide. kHoldsWait: the
+/// wait for the weighted sum stays behind the softmax (hold_behind); measured, it is worth it for wide tiles.
+template <class T_, int kWidth_, int kBlockM_, int kBlockN_, bool kPingPong_ = true, bool kSkipRescale_ = true,
+          bool kHoldsWait_ = (kBlockN_ > 128)>
 struct FlashV3Fp8 : FlashV3<T_, kWidth_, kBlockM_, kBlockN_, true, kPingPong_, kSkipRescale_> {
   using Base = FlashV3<T_, kWidth_, kBlockM_, kBlockN_, true, kPingPong_, kSkipRescale_>;
+  static constexpr bool kHoldsWait = kHoldsWait_;
   // The producer has scales to carry: 40 + 2 · 232 of the 512 registers that a thread of each warpgroup shares.
   template <bool kLogs>
   static constexpr int kProducerRegisters = kLogs ? 56 : 40;
@@ -206,16 +209,14 @@ struct Fp8RowState {
 template <int kScores>
 __device__ __forceinline__ void fp8_online_softmax(float (&acc_s)[kScores], Fp8RowState& rows, float scale,
                                                    float (&rescale)[kAccumulatorRows]) {
-  float base[kAccumulatorRows];
+  float base[kAccumulatorRows], largest[4];  // four chains side by side hide each other's latency
+#pragma unroll
+  for (int x = 0; x < 4; ++x) largest[x] = acc_s[x];
+#pragma unroll
+  for (int n = 4; n < kScores; ++n) largest[n % 4] = fmaxf(largest[n % 4], acc_s[n]);
 #pragma unroll
   for (int half = 0; half < kAccumulatorRows; ++half) {
-    float even = acc_s[2 * half], odd = acc_s[2 * half + 1];  // two chains: half the latency
-#pragma unroll
-    for (int n = 1; n < kScores / 4; ++n) {
-      even = fmaxf(even, acc_s[4 * n + 2 * half]);
-      odd = fmaxf(odd, acc_s[4 * n + 2 * half + 1]);
-    }
-    const float new_max = fmaxf(rows.max[half], quad_maximum(fmaxf(even, odd)) * scale);
+    const float new_max = fmaxf(rows.max[half], quad_maximum(fmaxf(largest[2 * half], largest[2 * half + 1])) * scale);
     const float finite = finite_or_zero(new_max);
     rescale[half] = exp2_of(rows.max[half] - finite);
     base[half] = finite - kFp8WeightExponent;
@@ -235,6 +236,15 @@ __device__ __forceinline__ void fp8_online_softmax(float (&acc_s)[kScores], Fp8R
 #pragma unroll
   for (int half = 0; half < kAccumulatorRows; ++half)
     rows.sum[half] = rows.sum[half] * rescale[half] + (sum[half][0] + sum[half][1]);
+}
+
+/// Keeps wait_for_products() behind the arithmetic that `sum`, never negative, comes from. The assembler moves that
+/// wait up over arithmetic, as if nothing were to run beside products, but not over a store to memory; so here is one
+/// that is never done.
+__device__ __forceinline__ void hold_behind(float sum, unsigned smem) {
+  asm volatile("{\n.reg .pred never;\nsetp.lt.f32 never, %0, 0f00000000;\n@never st.shared.f32 [%1], %0;\n}" ::"f"(sum),
+               "r"(smem)
+               : "memory");
 }
 
 /// Rounded, as A of the next product: 32 keys a row of the array, in the order of key_at().
@@ -258,6 +268,7 @@ __device__ void fp8_consume(const Fp8Params& p, unsigned smem, typename Kernel::
   using T = typename Kernel::T;
   constexpr int kBlockM = Kernel::kBlockM, kBlockN = Kernel::kBlockN, kWidth = Kernel::kWidth;
   constexpr int kAtomBytes = Kernel::kAtomBytes;
+  smem = static_cast<unsigned>(opaque(static_cast<int>(smem)));  // or its address would be found anew for each product
   const int warp = threadIdx.x % kWarpgroupThreads / kWarpSize;
   const int thread_row = kWarpgroupRows * number + 16 * warp + accumulator_row();  // of the query tile
   // Scores come out kWidth times too large (rotate_row).
@@ -384,6 +395,7 @@ __device__ void fp8_consume(const Fp8Params& p, unsigned smem, typename Kernel::
         mask_if_needed(n_block);
         fp8_online_softmax(acc_s, state, q_scale * scales.k, rescale);
 
+        if constexpr (Kernel::kHoldsWait) hold_behind(state.sum[0] + state.sum[1], smem);
         wait_for_products<0>();
         settle(acc_o);
         release(barriers.v_empty(v_at.slot()));

@@ -3,9 +3,12 @@
 // A CTA has one tile: as many rows of Q as a query tile, or of K or V as a key tile. All of it waits in registers while
 // the CTA finds its largest magnitude, which decides the tile's one scale.
 //
-//   Q, K   Eight lanes share a row. Each row is rotated (fp8_rung.h): signs, then the butterfly of the Hadamard
-//          transform, whose steps go between registers of a lane, between lanes, and between registers again.
-//   V      Is not rotated: nothing would turn it back. A warp reads pairs of columns; what it rounds goes through shared
+//   Q, K   Four lanes share a row. Each row is rotated (fp8_rung.h): signs, then the butterfly of the Hadamard
+//          transform, whose steps go between registers of a lane, between lanes, and between registers again. All of it
+//          in fp16, two columns an instruction: rounding by 2^-12 a step is nothing beside the 2^-4 that follow, and
+//          in float32 this kernel would wait for its instructions instead of for memory.
+//   V      Is not rotated: nothing would turn it back. A warp reads pairs of columns; what it rounds goes through
+//   shared
 //          memory, so that in global memory a row of the tile is a column of V, its keys in the order of key_at().
 #pragma once
 #include "kernels/common/mma.cuh"
@@ -34,19 +37,56 @@ struct Requantized {
   int query_head;  // of the log: the first that it serves
 };
 
-__device__ __forceinline__ bool is_finite(float x) { return fabsf(x) < INFINITY; }
+// ---- pairs
+// --------------------------------------------------------------------------------------------------------------
 
-/// The scale of a CTA's tile, from what each thread has seen of it.
-__device__ inline float scale_of_tile(float largest, float* scratch) {
-  for (int lanes = kWarpSize / 2; lanes > 0; lanes /= 2) largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, lanes));
-  if (threadIdx.x % kWarpSize == 0) scratch[threadIdx.x / kWarpSize] = largest;
-  __syncthreads();
-  for (int warp = 0; warp < kQuantizeThreads / kWarpSize; ++warp) largest = fmaxf(largest, scratch[warp]);
-  return fp8_scale(largest);
+// Two elements of sixteen bits in a register, and instructions that take both.
+__device__ __forceinline__ unsigned bits_of(__half2 x) { return *reinterpret_cast<const unsigned*>(&x); }
+__device__ __forceinline__ __half2 half2_of(unsigned bits) { return *reinterpret_cast<const __half2*>(&bits); }
+
+template <class T>
+struct Pairs;
+template <>
+struct Pairs<__half> {
+  static constexpr unsigned kInfinity = 0x7c00;
+  static __device__ __forceinline__ float2 widened(unsigned bits) { return __half22float2(half2_of(bits)); }
+  /// Of each half the larger; none where one is none.
+  static __device__ __forceinline__ unsigned larger(unsigned a, unsigned b) {
+    asm("max.NaN.f16x2 %0, %0, %1;" : "+r"(a) : "r"(b));
+    return a;
+  }
+};
+template <>
+struct Pairs<__nv_bfloat16> {
+  static constexpr unsigned kInfinity = 0x7f80;
+  static __device__ __forceinline__ float2 widened(unsigned bits) {
+    return {__uint_as_float(bits << 16), __uint_as_float(bits & 0xffff0000u)};
+  }
+  static __device__ __forceinline__ unsigned larger(unsigned a, unsigned b) {
+    asm("max.NaN.bf16x2 %0, %0, %1;" : "+r"(a) : "r"(b));
+    return a;
+  }
+};
+inline constexpr unsigned kMagnitudes = 0x7fff7fff, kSigns = 0x80008000;
+
+/// The float of one of the two: of the upper, or of the larger of two magnitudes.
+template <class T>
+__device__ __forceinline__ float upper_of(unsigned bits) {
+  return Pairs<T>::widened(bits).y;
+}
+template <class T>
+__device__ __forceinline__ float larger_of(unsigned magnitudes) {
+  return upper_of<T>(max(magnitudes << 16, magnitudes & 0xffff0000u));
 }
 
-/// Divided by the scale, as it is rounded. Infinities would become 448: what is no number stays none.
-__device__ __forceinline__ float scaled(float x, float inverse) { return is_finite(x) ? x * inverse : NAN; }
+/// The largest of what each thread of the CTA has, none of it negative: then bits stand in the order of their floats,
+/// and what is no number above all.
+__device__ inline float largest_of_cta(float mine, unsigned* scratch) {
+  const unsigned of_warp = __reduce_max_sync(~0u, __float_as_uint(mine));
+  if (threadIdx.x % kWarpSize == 0) scratch[threadIdx.x / kWarpSize] = of_warp;
+  __syncthreads();
+  return __uint_as_float(__reduce_max_sync(~0u, scratch[threadIdx.x % (kQuantizeThreads / kWarpSize)]));
+}
 
 template <class Observer, class T>
 __device__ __forceinline__ void log_tile(const Requantized<T>& tile, Observer& log) {
@@ -58,160 +98,230 @@ __device__ __forceinline__ void log_tile(const Requantized<T>& tile, Observer& l
 
 // ---- Q and K ------------------------------------------------------------------------------------------------------------
 
-/// What a lane has of a row: of each 64 columns eight, from 8 · lane on.
-template <int kWidth>
+/// What a lane has of a row: of each 32 columns eight, from 8 · lane on, in pairs. As they came, then in fp16.
+template <class T, int kWidth>
 struct RowPart {
-  static constexpr int kLanes = kRotateLanes, kChunks = kWidth / 64;
-  float x[kChunks][8];
+  static constexpr int kLanes = kRotateLanes, kChunks = kWidth / 32, kPairs = 4;
+  unsigned x[kChunks][kPairs];
+  float unit;  // what 1 stands for; none where the row is no number
+  int column;  // of the largest magnitude
 
-  /// H D x: see rotate_row(). `signs`: a bit a column of this lane, set where it changes its sign.
-  __device__ __forceinline__ void rotate(const unsigned (&signs)[kChunks]) {
+  /// largest_of_row(), then rotate_row_in_half(), both of sim/compute/quantize.h; returns the largest magnitude that
+  /// this lane has then, in units of 1. `signs`: for each pair of the lane the bits that change.
+  __device__ __forceinline__ float rotate(const uint4* signs) {
+    constexpr int kLogWidth = kWidth == 64 ? 6 : kWidth == 128 ? 7 : 8;
+    const unsigned exponent = find_largest();  // as float32 has it
+    // Brings the largest into [64, 128): no sum of all columns leaves fp16.
+    const unsigned up = min(127u + 127u + 6u - exponent, 254u);
+    unit = exponent < 255 - kLogWidth ? __uint_as_float((254 - up) << 23) : NAN;
+    into_half(up);
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      const uint4 change = signs[c];
+      x[c][0] ^= change.x, x[c][1] ^= change.y, x[c][2] ^= change.z, x[c][3] ^= change.w;
+    }
+    butterflies();
+    __half2 largest = __float2half2_rn(0);
 #pragma unroll
     for (int c = 0; c < kChunks; ++c)
 #pragma unroll
-      for (int n = 0; n < 8; ++n)
-        x[c][n] = __uint_as_float(__float_as_uint(x[c][n]) ^ (signs[c] << (31 - n) & 0x80000000u));
+      for (int n = 0; n < kPairs; ++n) largest = __hmax2(largest, __habs2(half2_of(x[c][n])));
+    return fmaxf(__low2float(largest), __high2float(largest)) * unit;
+  }
+
+  /// In units of the tile's scale, moved as keep_column() of sim/compute/quantize.h does it.
+  __device__ __forceinline__ void scale_and_keep_column(float inverse_scale) {
+    const int lane = threadIdx.x % kLanes;
+    const __half2 factor = __float2half2_rn(unit * inverse_scale);
+    // The signs of the column of the Hadamard matrix, ±1: of the pairs of 32 columns, times that of the 32.
+    const auto is_negative = [&](int d) { return __popc(d & column) % 2 != 0; };
+    unsigned sign[kPairs], of_chunk[kChunks];
+    sign[0] = 0x3c003c00u ^ (column & 1 ? 0x80000000u : 0) ^ (is_negative(8 * lane) ? kSigns : 0);
+    sign[1] = sign[0] ^ (column & 2 ? kSigns : 0);
+    sign[2] = sign[0] ^ (column & 4 ? kSigns : 0);
+    sign[3] = sign[0] ^ sign[1] ^ sign[2];
 #pragma unroll
-    for (int step = 1; step < 8; step *= 2)
+    for (int c = 0; c < kChunks; ++c) {
+      of_chunk[c] = 0x3c003c00u ^ (is_negative(32 * c) ? kSigns : 0);
+#pragma unroll
+      for (int n = 0; n < kPairs; ++n) x[c][n] = bits_of(__hmul2(half2_of(x[c][n]), factor));
+    }
+    float t = 0;
+    __half2 down = __float2half2_rn(0);  // -t
+    const auto moved = [&](int c, int n) {
+      return __hfma2(__hmul2(down, half2_of(of_chunk[c])), half2_of(sign[n]), half2_of(x[c][n]));
+    };
+#pragma unroll
+    for (int round = 0; round < kKeepColumnRounds; ++round) {
+      __half2 sum{}, here{};
+#pragma unroll
+      for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+        for (int n = 0; n < kPairs; ++n) {
+          const __half2 from = half2_of(x[c][n]), rounded = through_e4m3(round == 0 ? from : moved(c, n));
+          const __half2 error = __hsub2(rounded, from);
+          here = n == 0 ? __hmul2(error, half2_of(sign[n])) : __hfma2(error, half2_of(sign[n]), here);
+        }
+        sum = c == 0 ? here : __hfma2(here, half2_of(of_chunk[c]), sum);  // of the first it is 1
+      }
+      float total = __low2float(sum) + __high2float(sum);
+#pragma unroll
+      for (int step = 1; step < kLanes; step *= 2) total += __shfl_xor_sync(~0u, total, step);
+      t += total * (1.0f / kWidth);
+      down = __float2half2_rn(-t);
+    }
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c)
+#pragma unroll
+      for (int n = 0; n < kPairs; ++n) x[c][n] = bits_of(moved(c, n));
+  }
+
+ private:
+  /// Finds `column`; returns the exponent of its element. A magnitude gives up its last bits to say from which pair it
+  /// is.
+  __device__ __forceinline__ unsigned find_largest() {
+    constexpr unsigned kPlace = kWidth / 8 - 1, kBoth = 0x10001;
+    unsigned largest = 0;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c)
+#pragma unroll
+      for (int n = 0; n < kPairs; ++n)  // the first of several wins
+        largest = Pairs<T>::larger(largest,
+                                   (x[c][n] & (kMagnitudes & ~(kPlace * kBoth))) | (kPlace - (kPairs * c + n)) * kBoth);
+    const auto with_column = [&](unsigned half, int odd) {
+      const int place = static_cast<int>(kPlace - (half & kPlace));
+      const int d = place / kPairs * 32 + 8 * static_cast<int>(threadIdx.x % kLanes) + place % kPairs * 2 + odd;
+      return (half & ~kPlace) << 16 | static_cast<unsigned>(kWidth - 1 - d);
+    };
+    unsigned best = max(with_column(largest & 0xffff, 0), with_column(largest >> 16, 1));
+#pragma unroll
+    for (int step = 1; step < kLanes; step *= 2) best = max(best, __shfl_xor_sync(~0u, best, step));
+    column = kWidth - 1 - static_cast<int>(best & 0xffff);
+    return __float_as_uint(upper_of<T>(best)) >> 23;
+  }
+
+  /// To fp16, times the float that has only the exponent `up`.
+  __device__ __forceinline__ void into_half(unsigned up) {
+    if constexpr (std::is_same_v<T, __half>) {
+      constexpr unsigned kMost = 127 + 15;  // 2^16 is no fp16: rows of very small numbers go up in two steps
+      if (__any_sync(~0u, up > kMost)) {
+        multiply(__float2half2_rn(up > kMost ? 32768.0f : 1.0f));
+        if (up > kMost) up = min(up - 15, kMost);  // the least fp16 needs no more
+      }
+      multiply(__float2half2_rn(__uint_as_float(up << 23)));
+    } else {
+      const float factor = __uint_as_float(up << 23);
 #pragma unroll
       for (int c = 0; c < kChunks; ++c)
 #pragma unroll
-        for (int n = 0; n < 8; ++n)
+        for (int n = 0; n < kPairs; ++n) {
+          const float2 pair = Pairs<T>::widened(x[c][n]);
+          x[c][n] = bits_of(__floats2half2_rn(pair.x * factor, pair.y * factor));
+        }
+    }
+  }
+  __device__ __forceinline__ void multiply(__half2 factor) {
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c)
+#pragma unroll
+      for (int n = 0; n < kPairs; ++n) x[c][n] = bits_of(__hmul2(half2_of(x[c][n]), factor));
+  }
+
+  /// The Hadamard transform, its steps from the smallest on: within pairs, between pairs, lanes, and 32 columns.
+  __device__ __forceinline__ void butterflies() {
+    const __half2 plus_minus = __floats2half2_rn(1, -1);
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c)
+#pragma unroll
+      for (int n = 0; n < kPairs; ++n) {
+        const __half2 pair = half2_of(x[c][n]);
+        x[c][n] = bits_of(__hfma2(__high2half2(pair), plus_minus, __low2half2(pair)));
+      }
+#pragma unroll
+    for (int step = 1; step < kPairs; step *= 2)
+#pragma unroll
+      for (int c = 0; c < kChunks; ++c)
+#pragma unroll
+        for (int n = 0; n < kPairs; ++n)
           if ((n & step) == 0) butterfly(x[c][n], x[c][n + step]);
 #pragma unroll
     for (int step = 1; step < kLanes; step *= 2) {
-      const float mine = threadIdx.x & step ? -1.0f : 1.0f;  // the upper of two takes the difference
+      const __half2 mine =
+          __float2half2_rn(threadIdx.x & step ? -1.0f : 1.0f);  // the upper of two takes the difference
 #pragma unroll
       for (int c = 0; c < kChunks; ++c)
 #pragma unroll
-        for (int n = 0; n < 8; ++n) x[c][n] = fmaf(mine, x[c][n], __shfl_xor_sync(~0u, x[c][n], step));
+        for (int n = 0; n < kPairs; ++n)
+          x[c][n] = bits_of(__hfma2(mine, half2_of(x[c][n]), half2_of(__shfl_xor_sync(~0u, x[c][n], step))));
     }
 #pragma unroll
     for (int step = 1; step < kChunks; step *= 2)
 #pragma unroll
       for (int c = 0; c < kChunks; ++c)
 #pragma unroll
-        for (int n = 0; n < 8; ++n)
+        for (int n = 0; n < kPairs; ++n)
           if ((c & step) == 0) butterfly(x[c][n], x[c + step][n]);
   }
-
-  /// keep_column() of sim/compute/quantize.h, for a row that was divided by its scale.
-  __device__ __forceinline__ void keep_column(int column) {
-    const int lane = threadIdx.x % kLanes;
-    // A bit a column of the lane's first eight: where the Hadamard matrix has -1.
-    unsigned negative = (column & 1 ? 0xaau : 0) ^ (column & 2 ? 0xccu : 0) ^ (column & 4 ? 0xf0u : 0);
-    if (is_hadamard_negative(8 * lane, column)) negative = ~negative;
-    const auto signed_like = [&](float value, int c, int n) {
-      const unsigned here = is_hadamard_negative(64 * c, column) ? ~negative : negative;
-      return __uint_as_float(__float_as_uint(value) ^ (here << (31 - n) & 0x80000000u));
-    };
-    float t = 0;
-#pragma unroll 1
-    for (int round = 0; round < kKeepColumnRounds; ++round) {
-      float sum = 0;
-#pragma unroll
-      for (int c = 0; c < kChunks; ++c)
-#pragma unroll
-        for (int n = 0; n < 8; n += 2) {
-          const float2 rounded = through_e4m3(x[c][n] - signed_like(t, c, n), x[c][n + 1] - signed_like(t, c, n + 1));
-          sum += signed_like(rounded.x - x[c][n], c, n);
-          sum += signed_like(rounded.y - x[c][n + 1], c, n + 1);
-        }
-#pragma unroll
-      for (int step = 1; step < kLanes; step *= 2) sum += __shfl_xor_sync(~0u, sum, step);
-      t += sum * (1.0f / kWidth);
-    }
-#pragma unroll
-    for (int c = 0; c < kChunks; ++c)
-#pragma unroll
-      for (int n = 0; n < 8; ++n) x[c][n] -= signed_like(t, c, n);
-  }
-
- private:
-  static __device__ __forceinline__ void butterfly(float& a, float& b) {
-    const float sum = a + b;
-    b = a - b;
-    a = sum;
+  static __device__ __forceinline__ void butterfly(unsigned& a, unsigned& b) {
+    const __half2 sum = __hadd2(half2_of(a), half2_of(b));
+    b = bits_of(__hsub2(half2_of(a), half2_of(b)));
+    a = bits_of(sum);
   }
 };
 
 template <int kWidth, int kRows, class T, class Observer>
-__device__ __forceinline__ void quantize_rotated(const Requantized<T>& tile, float* scratch, unsigned char* smem_columns,
+__device__ __forceinline__ void quantize_rotated(const Requantized<T>& tile, unsigned* scratch, unsigned* smem_signs,
                                                  Observer& log) {
-  using Part = RowPart<kWidth>;
+  using Part = RowPart<T, kWidth>;
   constexpr int kRowsAtOnce = kQuantizeThreads / Part::kLanes, kParts = kRows / kRowsAtOnce;
+  constexpr int kLanePairs = kWidth / 8;  // of a row
   static_assert(kRows % kRowsAtOnce == 0);
   const int lane = threadIdx.x % Part::kLanes, first_row = threadIdx.x / Part::kLanes;
   const int head_dim = tile.from.num_cols(), rows = tile.from.num_rows();
   log_tile(tile, log);
 
-  // 1. All vectors at once.
-  Pack<T, 8> packs[kParts][Part::kChunks];
+  // 1. The signs of the rotation, lane by lane; all vectors at once.
+  if (threadIdx.x < Part::kLanes * kLanePairs) {
+    const int of_lane = threadIdx.x / kLanePairs, pair = threadIdx.x % kLanePairs;
+    const int d = pair / Part::kPairs * 32 + 8 * of_lane + pair % Part::kPairs * 2;
+    smem_signs[threadIdx.x] = (rotation_sign(d) < 0 ? 0x8000u : 0) | (rotation_sign(d + 1) < 0 ? 0x80000000u : 0);
+  }
+  Part parts[kParts];
   const T* const source = tile.from.base + tile.from.first();
 #pragma unroll
   for (int part = 0; part < kParts; ++part)
 #pragma unroll
     for (int c = 0; c < Part::kChunks; ++c) {
-      const int row = first_row + part * kRowsAtOnce, col = 64 * c + 8 * lane;
-      packs[part][c] = {};
-      if (row < rows && col < head_dim) packs[part][c] = load_cg<T, 8>(source + (row * head_dim + col));
+      const int row = first_row + part * kRowsAtOnce, col = 32 * c + 8 * lane;
+      uint4 vector = {0, 0, 0, 0};
+      if (row < rows && col < head_dim)
+        vector = __ldcg(reinterpret_cast<const uint4*>(source + (row * head_dim + col)));
+      unsigned(&x)[Part::kPairs] = parts[part].x[c];
+      x[0] = vector.x, x[1] = vector.y, x[2] = vector.z, x[3] = vector.w;
     }
+  __syncthreads();
 
-  // 2. Rotated; the largest. Of each row the largest column, too: its magnitude's bits stand above how far it is from the
-  //    last, so that the first of several wins. It waits in shared memory: there is no register to spare.
-  static_assert(kWidth <= 256);
-  unsigned signs[Part::kChunks];
-#pragma unroll
-  for (int c = 0; c < Part::kChunks; ++c) {
-    signs[c] = 0;
-#pragma unroll
-    for (int n = 0; n < 8; ++n) signs[c] |= (rotation_sign(64 * c + 8 * lane + n) < 0) << n;
-  }
-  Part parts[kParts];
+  // 2. Rotated; the largest.
   float largest = 0;
 #pragma unroll
-  for (int part = 0; part < kParts; ++part) {
-    unsigned column = 0;
-#pragma unroll
-    for (int c = 0; c < Part::kChunks; ++c)
-#pragma unroll
-      for (int n = 0; n < 8; ++n) {
-        const unsigned magnitude = *reinterpret_cast<const unsigned short*>(&packs[part][c].values[n]) & 0x7fffu;
-        column = max(column, magnitude << 16 | (kWidth - 1 - (64 * c + 8 * lane + n)));
-      }
-#pragma unroll
-    for (int step = 1; step < Part::kLanes; step *= 2) column = max(column, __shfl_xor_sync(~0u, column, step));
-    if (lane == 0) smem_columns[first_row + part * kRowsAtOnce] = static_cast<unsigned char>(kWidth - 1 - (column & 0xffff));
-#pragma unroll
-    for (int c = 0; c < Part::kChunks; ++c)
-#pragma unroll
-      for (int n = 0; n < 8; ++n) parts[part].x[c][n] = widen(packs[part][c].values[n]);
-    parts[part].rotate(signs);
-#pragma unroll
-    for (int c = 0; c < Part::kChunks; ++c)
-#pragma unroll
-      for (int n = 0; n < 8; ++n)
-        largest = is_finite(parts[part].x[c][n]) ? fmaxf(largest, fabsf(parts[part].x[c][n])) : largest;
-  }
+  for (int part = 0; part < kParts; ++part)  // a row that is no number has no say: fmaxf takes the other
+    largest = fmaxf(largest, parts[part].rotate(reinterpret_cast<const uint4*>(smem_signs + lane * kLanePairs)));
 
   // 3. Scaled, rounded, stored.
-  const float scale = scale_of_tile(largest, scratch), inverse = 1 / scale;
+  const float scale = fp8_scale(largest_of_cta(largest, scratch)), inverse = 1 / scale;
   if (threadIdx.x == 0) __stcg(tile.scale.base + tile.scale.first(), scale);
   unsigned char* const target = tile.to.base + tile.to.first();
 #pragma unroll
   for (int part = 0; part < kParts; ++part) {
-#pragma unroll
-    for (int c = 0; c < Part::kChunks; ++c)
-#pragma unroll
-      for (int n = 0; n < 8; ++n) parts[part].x[c][n] = scaled(parts[part].x[c][n], inverse);
-    parts[part].keep_column(smem_columns[first_row + part * kRowsAtOnce]);  // scale_of_tile() has a barrier
+    parts[part].scale_and_keep_column(inverse);
 #pragma unroll
     for (int c = 0; c < Part::kChunks; ++c) {
-      const int row = first_row + part * kRowsAtOnce, col = 64 * c + 8 * lane;
-      const float(&x)[8] = parts[part].x[c];
+      const int row = first_row + part * kRowsAtOnce, col = 32 * c + 8 * lane;
+      const unsigned(&x)[Part::kPairs] = parts[part].x[c];
       if (row < rows)
         __stcg(reinterpret_cast<uint2*>(target + (row * kWidth + col)),
-               make_uint2(rounded_to_e4m3(x[0], x[1], x[2], x[3]), rounded_to_e4m3(x[4], x[5], x[6], x[7])));
+               make_uint2(rounded_to_e4m3(half2_of(x[0]), half2_of(x[1])),
+                          rounded_to_e4m3(half2_of(x[2]), half2_of(x[3]))));
     }
   }
 }
@@ -219,7 +329,7 @@ __device__ __forceinline__ void quantize_rotated(const Requantized<T>& tile, flo
 // ---- V ------------------------------------------------------------------------------------------------------------------
 
 template <int kWidth, int kKeys, class T, class Observer>
-__device__ __forceinline__ void quantize_transposed(const Requantized<T>& tile, float* scratch, unsigned char* smem,
+__device__ __forceinline__ void quantize_transposed(const Requantized<T>& tile, unsigned* scratch, unsigned char* smem,
                                                     Observer& log) {
   constexpr int kPitch = quantize_smem(kKeys, kWidth).v_pitch;
   constexpr int kColumnWarps = kWidth / 64, kKeyWarps = kQuantizeThreads / kWarpSize / kColumnWarps;
@@ -231,29 +341,44 @@ __device__ __forceinline__ void quantize_transposed(const Requantized<T>& tile, 
   log_tile(tile, log);
 
   // 1. Two columns of each key.
-  Pack<T, 2> pairs[kGroups][16];
+  unsigned pairs[kGroups][16];
   const T* const source = tile.from.base + tile.from.first();
 #pragma unroll
   for (int group = 0; group < kGroups; ++group)
 #pragma unroll
     for (int n = 0; n < 16; ++n) {
       const int key = 16 * (first_group + group * kKeyWarps) + n;
-      pairs[group][n] = {};
-      if (key < keys && col < head_dim) pairs[group][n] = load_cg<T, 2>(source + (key * head_dim + col));
+      pairs[group][n] = 0;
+      if (key < keys && col < head_dim)
+        pairs[group][n] = __ldcg(reinterpret_cast<const unsigned*>(source + (key * head_dim + col)));
     }
 
-  // 2. The largest.
-  float largest = 0;
+  // 2. The largest. Only a tile that holds an infinity, or what is no number, is gone through once more: infinities
+  // would
+  //    become 448, so they are made none, and have no say in the scale.
+  unsigned magnitudes = 0;
 #pragma unroll
   for (int group = 0; group < kGroups; ++group)
 #pragma unroll
-    for (int n = 0; n < 16; ++n)
+    for (int n = 0; n < 16; ++n) magnitudes = Pairs<T>::larger(magnitudes, pairs[group][n] & kMagnitudes);
+  float largest = largest_of_cta(larger_of<T>(magnitudes), scratch);
+  if (!(largest < INFINITY)) {
+    magnitudes = 0;
+    constexpr unsigned kInfinity = Pairs<T>::kInfinity;
 #pragma unroll
-      for (int x = 0; x < 2; ++x) {
-        const float value = fabsf(widen(pairs[group][n].values[x]));
-        largest = is_finite(value) ? fmaxf(largest, value) : largest;
+    for (int group = 0; group < kGroups; ++group)
+#pragma unroll
+      for (int n = 0; n < 16; ++n) {
+        unsigned& pair = pairs[group][n];
+        const unsigned none =
+            ((pair & kInfinity) == kInfinity ? 0x7fffu : 0) | ((pair >> 16 & kInfinity) == kInfinity ? 0x7fff0000u : 0);
+        magnitudes = Pairs<T>::larger(magnitudes, pair & kMagnitudes & ~none);
+        pair |= none;
       }
-  const float scale = scale_of_tile(largest, scratch), inverse = 1 / scale;
+    __syncthreads();  // scratch has been read
+    largest = largest_of_cta(larger_of<T>(magnitudes), scratch);
+  }
+  const float scale = fp8_scale(largest), inverse = 1 / scale;
   if (threadIdx.x == 0) __stcg(tile.scale.base + tile.scale.first(), scale);
 
   // 3. Scaled, rounded, each column's keys side by side.
@@ -261,7 +386,10 @@ __device__ __forceinline__ void quantize_transposed(const Requantized<T>& tile, 
   for (int group = 0; group < kGroups; ++group)
 #pragma unroll
     for (int x = 0; x < 2; ++x) {
-      const auto at = [&](int place) { return scaled(widen(pairs[group][key_at(place)].values[x]), inverse); };
+      const auto at = [&](int place) {
+        const float2 pair = Pairs<T>::widened(pairs[group][key_at(place)]);
+        return (x == 0 ? pair.x : pair.y) * inverse;
+      };
       unsigned words[4];
 #pragma unroll
       for (int n = 0; n < 4; ++n) words[n] = rounded_to_e4m3(at(4 * n), at(4 * n + 1), at(4 * n + 2), at(4 * n + 3));
@@ -286,8 +414,9 @@ __global__ void __launch_bounds__(kQuantizeThreads) __maxnreg__(bound<Observer>(
   using T = typename Kernel::T;
   constexpr int kBlockM = Kernel::kBlockM, kBlockN = Kernel::kBlockN, kWidth = Kernel::kWidth;
   extern __shared__ __align__(16) unsigned char quantize_bytes[];
-  float* const scratch = reinterpret_cast<float*>(quantize_bytes + Kernel::kSmem.largest);
-  unsigned char* const smem_v = quantize_bytes + Kernel::kSmem.v;  // or of Q and K the largest column of each row
+  unsigned* const scratch = reinterpret_cast<unsigned*>(quantize_bytes + Kernel::kSmem.largest);
+  unsigned char* const smem_v = quantize_bytes + Kernel::kSmem.v;
+  unsigned* const smem_signs = reinterpret_cast<unsigned*>(smem_v);  // of Q and K
 
   const int kv_head = static_cast<int>(blockIdx.x) / p.plan.ctas();
   const QuantizePlan::Part part = p.plan.part(static_cast<int>(blockIdx.x) % p.plan.ctas());
@@ -300,7 +429,7 @@ __global__ void __launch_bounds__(kQuantizeThreads) __maxnreg__(bound<Observer>(
                        {Tensor::Q_fp8, p.q_fp8, head, seqlen, kWidth, rows, {0, kWidth}},
                        {Tensor::Q_scale, p.q_scale, head, p.plan.q_tiles, 1, {tile, tile + 1}, {0, 1}},
                        head},
-        scratch, smem_v, log);
+        scratch, smem_signs, log);
     return;
   }
   const int seqlen = p.mask.seqlen_k, tiles = p.plan.kv_tiles;
@@ -311,7 +440,7 @@ __global__ void __launch_bounds__(kQuantizeThreads) __maxnreg__(bound<Observer>(
                        {Tensor::K_fp8, p.k_fp8, kv_head, seqlen, kWidth, rows, {0, kWidth}},
                        {Tensor::K_scale, p.k_scale, kv_head, tiles, 1, {tile, tile + 1}, {0, 1}},
                        first_head},
-        scratch, smem_v, log);
+        scratch, smem_signs, log);
   else
     quantize_transposed<kWidth, kBlockN>(
         Requantized<T>{{Tensor::V, static_cast<const T*>(p.v), kv_head, seqlen, p.head_dim, rows, {0, p.head_dim}},

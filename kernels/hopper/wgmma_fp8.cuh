@@ -75,15 +75,25 @@ __device__ __forceinline__ unsigned rounded_to_e4m3(float x0, float x1, float x2
   return bits;
 }
 
-/// Two floats to e4m3 and back.
-__device__ __forceinline__ float2 through_e4m3(float x0, float x1) {
-  unsigned halves;
+/// Of fp16: two pairs.
+__device__ __forceinline__ unsigned rounded_to_e4m3(__half2 x01, __half2 x23) {
+  unsigned bits;
+  asm("{\n.reg .b16 low, high;\n"
+      "cvt.rn.satfinite.e4m3x2.f16x2 low, %1;\n"
+      "cvt.rn.satfinite.e4m3x2.f16x2 high, %2;\n"
+      "mov.b32 %0, {low, high};\n}"
+      : "=r"(bits)
+      : "r"(*reinterpret_cast<const unsigned*>(&x01)), "r"(*reinterpret_cast<const unsigned*>(&x23)));
+  return bits;
+}
+/// To e4m3 and back.
+__device__ __forceinline__ __half2 through_e4m3(__half2 x) {
+  unsigned bits = *reinterpret_cast<const unsigned*>(&x);
   asm("{\n.reg .b16 bytes;\n"
-      "cvt.rn.satfinite.e4m3x2.f32 bytes, %2, %1;\n"
+      "cvt.rn.satfinite.e4m3x2.f16x2 bytes, %0;\n"
       "cvt.rn.f16x2.e4m3x2 %0, bytes;\n}"
-      : "=r"(halves)
-      : "f"(x0), "f"(x1));
-  return __half22float2(*reinterpret_cast<const __half2*>(&halves));
+      : "+r"(bits));
+  return *reinterpret_cast<const __half2*>(&bits);
 }
 
 }  // namespace flashscope::kernels

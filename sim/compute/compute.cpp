@@ -285,14 +285,13 @@ class Executor final : public OpSink {
     for (int row = op.row; row < end; ++row) {
       Real* const x = tile.row(row);
       for (int d = 0; d < head_dim; ++d) x[d] = source.at(row, d);
-      if (!is_value && m_options.rotate) rotate_row(x, op.cols);
       if (!is_value && !m_options.rotate)  // as large as it would be
         for (int d = 0; d < head_dim; ++d) x[d] *= std::sqrt(static_cast<Real>(op.cols));
     }
-    const Real unit = divide_by_scale<Real>({op.row, end}, op.cols, [&](int row) { return tile.row(row); });
-    if (!is_value && m_options.rotate)
-      for (int row = op.row; row < end; ++row)
-        keep_column(tile.row(row), op.cols, largest_column(head_dim, [&](int d) { return source.at(row, d); }));
+    const auto at = [&](int row) { return tile.row(row); };
+    const Real unit = is_value || !m_options.rotate
+                          ? divide_by_scale<Real>({op.row, end}, op.cols, at)
+                          : rotate_tile<Real>(m_schedule.problem().dtype, {op.row, end}, head_dim, op.cols, at);
     Tile<Real>& one = m_chip.place(scale);
     const int index = is_query ? op.i : op.j;
     one.reset({index, index + 1}, kStatistic, unit);

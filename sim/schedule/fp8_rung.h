@@ -47,17 +47,23 @@ FLASHSCOPE_HD constexpr float rotation_sign(int column) {
 }
 
 /// x ← H D x over `width` columns, a power of two: D the signs, H the Hadamard matrix of ±1, not divided by √width. The
-/// scores come out `width` times too large, which the softmax's scale takes back. Stage by stage, as the kernel does it.
-template <class Real>
-void rotate_row(Real* x, int width) {
+/// scores come out `width` times too large, which the softmax's scale takes back. Stage by stage, as the kernel does
+/// it. `rounded`: what becomes of each sum. The kernel rounds to fp16, two columns an instruction, after bringing the
+/// row into the middle of fp16's range (sim/compute/quantize.h).
+template <class Real, class Rounded>
+void rotate_row(Real* x, int width, const Rounded& rounded) {
   for (int n = 0; n < width; ++n) x[n] *= static_cast<Real>(rotation_sign(n));
   for (int step = 1; step < width; step *= 2)
     for (int n = 0; n < width; ++n)
       if ((n & step) == 0) {
         const Real a = x[n], b = x[n + step];
-        x[n] = a + b;
-        x[n + step] = a - b;
+        x[n] = rounded(a + b);
+        x[n + step] = rounded(a - b);
       }
+}
+template <class Real>
+void rotate_row(Real* x, int width) {
+  rotate_row(x, width, [](Real sum) { return sum; });
 }
 
 /// True where the Hadamard matrix has -1.
@@ -74,7 +80,7 @@ FLASHSCOPE_HD constexpr bool is_hadamard_negative(int row, int column) {
 // the others stay. After two rounds the error in that direction is about half of what it was, at 64 columns two thirds;
 // that in all directions together is the same.
 inline constexpr int kKeepColumnRounds = 2;
-inline constexpr int kRotateLanes = 8;  // that share a row in the kernel: of every 64 columns each has eight
+inline constexpr int kRotateLanes = 4;  // that share a row in the kernel: of every 32 columns each has eight
 
 // ---- the order of keys ------------------------------------------------------------------------------------------------
 
@@ -138,10 +144,10 @@ FLASHSCOPE_HD constexpr QuantizeSmem quantize_smem(int bc, int width) {
   return {0, largest, pitch, largest + width * pitch};
 }
 /// Registers a thread: what the kernel is compiled with.
-FLASHSCOPE_HD constexpr int quantize_registers(int width) { return width == 64 ? 80 : width == 128 ? 128 : 192; }
+FLASHSCOPE_HD constexpr int quantize_registers(int width) { return width == 64 ? 64 : width == 128 ? 80 : 128; }
 
 /// Instructions of the compiled kernels: size in the sm_90a cubin by 16 bytes each.
-FLASHSCOPE_HD constexpr int quantize_code(int width) { return width == 64 ? 3860 : width == 128 ? 6980 : 9820; }
-inline constexpr int kFlashV3Fp8Code = 4040;
+FLASHSCOPE_HD constexpr int quantize_code(int width) { return width == 64 ? 2400 : width == 128 ? 5100 : 5300; }
+inline constexpr int kFlashV3Fp8Code = 4600;
 
 }  // namespace flashscope

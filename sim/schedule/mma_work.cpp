@@ -323,43 +323,49 @@ WarpWork wgmma_backward_work(const Schedule& schedule, const TileOp& op) {
 WarpWork quantize_warp_work(const Schedule& schedule, const TileOp& op, const CopyShape& copy) {
   const int width = hopper_width(schedule.problem().head_dim), threads = std::max(1, copy.threads);
   switch (op.op) {
-    case Op::load: {  // all of a thread's vectors at once, into registers
+    case Op::load: {  // all of a thread's vectors at once, into registers; of V pairs, each asked whether its key
+                      // exists
       const int vectors = ceil_div(copy.rows * copy.cols, std::max(1, copy.vector) * threads);
-      const int n = 20 + 4 * vectors;
+      const int n = 20 + (copy.vector == 2 ? 9 : 4) * vectors;
       return WarpWork().then({.instructions = n, .clocks = 2 * n, .fma = vectors, .alu = 10 + 2 * vectors, .waits = 1});
     }
     case Op::quantize: {
-      const int elements = ceil_div(op.rows * op.cols, threads);
-      const bool rotates = op.tensor != Tensor::V_fp8;
-      int stages = 0;  // of the rotation: three of them exchange with another lane
-      while (rotates && 1 << stages < width) ++stages;
-      const int shuffles = rotates ? 3 * elements : 0;
+      const int pairs = ceil_div(op.rows * op.cols, 2 * threads);
+      const Stretch over_cta{.instructions = 30, .clocks = 60, .alu = 12, .wavefronts = 4, .waits = 6};
       WarpWork work;
-      // Widened, sign, stages and the selections that they need; whether it is finite; the largest magnitude. As
-      // compiled: 25 instructions an element of 128 columns, of V 11.
-      const int n = elements * (rotates ? 15 + stages : 11) + shuffles;
-      work.then({.instructions = n,
-                 .clocks = n * 8 / 5,
-                 .fma = elements * (rotates ? 3 + stages : 2),
-                 .alu = elements * (rotates ? 11 : 7),
-                 .wavefronts = shuffles,
-                 .waits = rotates ? 6 : 2});
-      work.then({.instructions = 30, .clocks = 60, .alu = 12, .wavefronts = 12, .waits = 6});  // over the CTA
-      if (rotates) {  // keep_column: the largest column; then moved, rounded, widened, signs, summed up, in each round
-        const int rounds = kKeepColumnRounds, of_lanes = 3 * (1 + rounds);
-        const int k = 3 * elements + rounds * 8 * elements + 2 * elements + of_lanes;
-        work.then({.instructions = k,
-                   .clocks = straight(k),
-                   .fma = (1 + 3 * rounds) * elements,
-                   .alu = (3 + 4 * rounds) * elements,
-                   .wavefronts = of_lanes,
-                   .waits = of_lanes});
+      if (op.tensor == Tensor::V_fp8) {
+        work.then({.instructions = 2 * pairs, .clocks = straight(2 * pairs), .alu = 2 * pairs}).then(over_cta);
+        // Widened, scaled, rounded; through shared memory, sixteen bytes at a time.
+        const int n = 5 * pairs + pairs / 2, vectors = 2 * ceil_div(pairs, 8);
+        return work.then({.instructions = n + vectors,
+                          .clocks = 2 * n,
+                          .fma = 4 * pairs,
+                          .alu = pairs + pairs / 2,
+                          .wavefronts = 4 * vectors,
+                          .waits = 1});
       }
-      // Scaled, checked, rounded in pairs; V through shared memory, as bytes.
-      const int m = 3 * elements + elements / 2, bytes = rotates ? 0 : 2 * ceil_div(elements, 16) * 2;
-      return work.then(
-          {.instructions = m + bytes, .clocks = straight(m + bytes), .fma = elements, .alu = 2 * elements + elements / 2,
-           .wavefronts = 4 * bytes, .waits = rotates ? 0 : 1});
+      // As compiled, of rows of 64 to 256 columns: what a thread does for a row, and for a pair of its columns. The
+      // largest column, into fp16, signs, butterflies, of which two steps exchange with another lane.
+      int stages = 0;
+      while (1 << stages < width) ++stages;
+      const int rows = ceil_div(op.rows * kRotateLanes, threads), lane_steps = 2;
+      const int widened = schedule.problem().dtype == DType::bf16 ? 2 : 0;  // more, because bf16 goes through float32
+      const int n = 20 * rows + (7 + stages + widened) * pairs;
+      work.then({.instructions = n,
+                 .clocks = n * 7 / 5,
+                 .fma = (3 + stages + widened) * pairs,
+                 .alu = 5 * pairs,
+                 .wavefronts = lane_steps * (pairs + rows),
+                 .waits = 2 * lane_steps});
+      work.then(over_cta);
+      // keep_column: moved, rounded, widened, the error summed up, in each round; then moved and rounded.
+      const int k = 14 * rows + (3 + 8 * kKeepColumnRounds) * pairs;
+      return work.then({.instructions = k,
+                        .clocks = k * 7 / 5,
+                        .fma = (2 + 3 * kKeepColumnRounds) * pairs,
+                        .alu = 4 * rows + (2 + 5 * kKeepColumnRounds) * pairs,
+                        .wavefronts = kKeepColumnRounds * lane_steps * rows,
+                        .waits = kKeepColumnRounds * lane_steps});
     }
     case Op::store: {
       const int vectors = ceil_div(copy.rows * copy.cols, std::max(1, copy.vector) * threads);

@@ -81,8 +81,8 @@ TEST_CASE("quantised tensors are read back tile by tile: Q and K as rows, V as c
   CHECK(different == 0);
 }
 
-/// What the first kernel should leave, in float32 and written apart from the executor.
-Array quantized(const Array& from, int tile_rows, int width, bool rotates) {
+/// What the first kernel should leave.
+Array quantized(DType dtype, const Array& from, int tile_rows, int width, bool rotates) {
   Array to(from.heads, from.rows, width);
   for (int head = 0; head < from.heads; ++head)
     for (int first = 0; first < from.rows; first += tile_rows) {
@@ -92,20 +92,19 @@ Array quantized(const Array& from, int tile_rows, int width, bool rotates) {
       for (int row = first; row < end; ++row) {
         std::vector<float> x(static_cast<std::size_t>(width));
         for (int d = 0; d < from.cols; ++d) x[static_cast<std::size_t>(d)] = static_cast<float>(from.at(head, row, d));
-        if (rotates) rotate_row(x.data(), width);
         for (float value : x) largest = std::max(largest, std::fabs(value));
         tile.push_back(x);
       }
-      const float scale = fp8_scale(largest);
-      for (int row = first; row < end; ++row) {
-        std::vector<float>& x = tile[static_cast<std::size_t>(row - first)];
-        for (float& value : x) value /= scale;  // a power of two
-        if (rotates)
-          keep_column(x.data(), width, largest_column(from.cols, [&](int d) { return from.at(head, row, d); }));
-        for (int d = 0; d < width; ++d)
+      float scale = fp8_scale(largest);
+      if (rotates)
+        scale = rotate_tile<float>(dtype, {first, end}, from.cols, width,
+                                   [&](int row) { return tile[static_cast<std::size_t>(row - first)].data(); });
+      for (int row = first; row < end; ++row)
+        for (int d = 0; d < width; ++d) {
+          const float x = tile[static_cast<std::size_t>(row - first)][static_cast<std::size_t>(d)];
           to.at(head, row, d) =
-              static_cast<double>(scale) * round_to(DType::fp8, static_cast<double>(x[static_cast<std::size_t>(d)]));
-      }
+              static_cast<double>(scale) * round_to(DType::fp8, static_cast<double>(rotates ? x : x / scale));
+        }
     }
   return to;
 }
@@ -113,8 +112,10 @@ Array quantized(const Array& from, int tile_rows, int width, bool rotates) {
 TEST_CASE("attention on the quantised numbers is attention on the inputs, but for what rounding did") {
   const AttentionProblem p = fp8_problem();
   const AttentionInputs inputs = seeded_inputs(p, 3);
-  const AttentionInputs rounded{
-      quantized(inputs.q, 128, 64, true), quantized(inputs.k, 128, 64, true), quantized(inputs.v, 128, 64, false), {}};
+  const AttentionInputs rounded{quantized(p.dtype, inputs.q, 128, 64, true),
+                                quantized(p.dtype, inputs.k, 128, 64, true),
+                                quantized(p.dtype, inputs.v, 128, 64, false),
+                                {}};
   const AttentionOutputs right = reference_attention(p, inputs), o = reference_attention(quantized_problem(p), rounded);
   double largest = 0;
   for (int head = 0; head < 4; ++head)
@@ -141,9 +142,9 @@ TEST_CASE("a large problem: a wrong byte of Q, K or V is found, and an O that is
     FullReference full{reference_attention(p, inputs)};
     full.plain_o = largest_error(outputs.o, full.outputs.o);
     full.plain_lse = largest_error(outputs.lse, full.outputs.lse);
-    full.quantized = {quantized(inputs.q, schedule->tile().br, 64, true),
-                      quantized(inputs.k, schedule->tile().bc, 64, true),
-                      quantized(inputs.v, schedule->tile().bc, 64, false),
+    full.quantized = {quantized(p.dtype, inputs.q, schedule->tile().br, 64, true),
+                      quantized(p.dtype, inputs.k, schedule->tile().bc, 64, true),
+                      quantized(p.dtype, inputs.v, schedule->tile().bc, 64, false),
                       {}};
     const auto kind = [&](const AttentionOutputs& o) {
       try {

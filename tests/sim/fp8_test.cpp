@@ -69,7 +69,8 @@ TEST_CASE("rounding led by a column makes its error smaller and leaves that of a
       std::vector<double> x(static_cast<std::size_t>(width));
       for (double& element : x) element = normal(random);
       x[static_cast<std::size_t>(random() % static_cast<unsigned>(width))] += 10;
-      const int column = largest_column(width, [&](int d) { return x[static_cast<std::size_t>(d)]; });
+      const int column =
+          largest_of_row(DType::fp64, width, width, [&](int d) { return x[static_cast<std::size_t>(d)]; }).column;
       std::vector<double> y = x;
       rotate_row(y.data(), width);
       std::vector<double> led = y;
