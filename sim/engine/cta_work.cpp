@@ -107,11 +107,25 @@ Step CtaWorks::prepared(const TileOp& op, const Repeat& repeat, int repetitions,
     case Op::load:
     case Op::store: {
       step.kind = op.op == Op::store ? Step::Kind::store : op.starts ? Step::Kind::start : Step::Kind::load;
-      step.port = m_speeds.port.cost(op.sectors * kSectorBytes * repetitions);
+      step.port = std::max(m_speeds.port.cost(op.sectors * kSectorBytes * repetitions),
+                           m_speeds.clock.cost(op.requests * repetitions));
       step.l2 = m_speeds.l2.cost(op.sectors * kSectorBytes * repetitions);
       step.bytes = op.bytes * repetitions;
       const TileOp wide = widened(op, repeat, repetitions, m_schedule.tile());
       step.blocks = m_blocks.region_of(wide);
+      if (op.warps > 1) {
+        const TensorShape shape = shape_of(op.tensor, m_schedule.problem(), m_schedule.tile());
+        step.hot = {op.rows, static_cast<int>(shape.pitch()), op.col * shape.element_bytes,
+                    op.cols * shape.element_bytes};
+        if (op.requests > 0) {  // down the rows, column by column
+          step.turns = std::max(1, step.hot.bytes / kSectorBytes);
+          step.hot.bytes = std::min(step.hot.bytes, kSectorBytes);
+        }
+        const int lines = std::max(1, step.hot.count()) * step.turns;
+        step.slice = m_speeds.l2.cost(op.sectors * kSectorBytes / lines * L2Slices::kSlices);
+        step.port /= step.turns;
+        step.l2 /= step.turns;
+      }
       if (!m_blocks.is_whole_across(wide)) {
         step.part_bytes = step.bytes / std::max(1, step.blocks.size());
       } else if (!m_blocks.is_whole_down(wide)) {

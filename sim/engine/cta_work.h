@@ -10,6 +10,7 @@
 #include "sim/engine/blocks.h"
 #include "sim/engine/core_times.h"
 #include "sim/engine/grain.h"
+#include "sim/engine/hot_lines.h"
 #include "sim/engine/program.h"
 #include "sim/engine/speeds.h"
 #include "sim/schedule/schedule.h"
@@ -42,6 +43,9 @@ struct Step {
   BlockMap::Region blocks;       // load, store: of the first repetition and of the head it was written for
   std::int64_t part_bytes = 0;   // moved of each block; 0: all of it, or of its `block_rows` rows `part_rows`
   int part_rows = 1, block_rows = 1;
+  LinesOfBlock hot;              // load: lines that all warps ask for; none but in a naive kernel
+  Picoseconds slice = 0;         // of an L2 slice, for each of them
+  int turns = 1;                 // that they are asked for in, a sector of each row after the other
   std::int64_t block_step = 0;   // from one repetition to the next: blocks, or tiles of blocks of `tiles_in_block`
   int tiles_in_block = 1, first_tile = 0;  // of its block, of the first repetition
   // store: a part of a sum in global memory; its query head, query tile of the first repetition and key tile.

@@ -13,6 +13,7 @@
 #include "sim/engine/cta_work.h"
 #include "sim/engine/earliest.h"
 #include "sim/engine/heads.h"
+#include "sim/engine/hot_lines.h"
 #include "sim/engine/l2.h"
 #include "sim/engine/run.h"
 #include "sim/engine/server.h"
@@ -74,6 +75,9 @@ struct Resident {
   // A persistent CTA: the loads that a tile begins with start when the last scores of the tile before have been computed.
   Picoseconds last_scores = 0, loads_from = 0;
   bool loads_ahead = false;  // persistent, and nothing but loads so far
+  // A load of hot lines: the turn that is next, and when the first one began.
+  int turn = 0;
+  Picoseconds first_turn = 0;
   int sm = 0, slot = 0;
   std::vector<Arrival> under_way;  // of loads that it started, in their order
   Adder adder;
@@ -116,12 +120,14 @@ class Run {
         m_blocks(schedule, grain.scores),
         m_core_times(schedule, machine),
         m_works(schedule, m_speeds, m_blocks, m_grain, m_core_times),
-        m_l2(l2_of(machine)) {}
+        m_l2(l2_of(machine)),
+        m_l2_slices(static_cast<int>(machine.l2_partitions.value)) {}
 
   /// One run; L2 keeps what it holds at the end for the next.
   Prediction run(const RunOptions& options) {
     m_options = &options;
     m_hbm = m_l2_link = Server();
+    m_l2_slices = L2Slices(static_cast<int>(m_machine.l2_partitions.value));
     Prediction prediction;
     const Count counted = counted_for(m_schedule, options);
     m_total_ctas = 0;
@@ -305,6 +311,7 @@ class Run {
       sm.core.put_off(time);
     }
     m_l2_link.put_off(time);
+    m_l2_slices.put_off(time);
     m_hbm.put_off(time);
     m_earliest.put_off(time);
     m_l2.rename([&](std::int64_t block) {
@@ -369,6 +376,7 @@ class Run {
     resident.hbm_read = 0;
     resident.under_way.clear();
     resident.adder = {};
+    resident.turn = 0;
     resident.adder.slot = static_cast<std::size_t>(&resident - m_residents.data());
     resident.loads_from = resident.last_scores;
     resident.last_scores = started;
@@ -426,11 +434,17 @@ class Run {
       case Step::Kind::barrier: latest(now + m_speeds.barrier * step.tiles, Reason::barrier, end, reason); break;
       case Step::Kind::wait: wait(resident, step, end, reason); break;
     }
+    if (resident.turn > 0) {
+      m_result->reasons[static_cast<std::size_t>(reason)] += end - begin;
+      return end;
+    }
     if (!step.adds && resident.is_at_last()) latest(resident.adder.gone, Reason::l2, end, reason);
     resident.loads_ahead = resident.loads_ahead && step.kind == Step::Kind::start && step.barriers == 0;
     if (step.is_scores) resident.last_scores = end;
     m_result->reasons[static_cast<std::size_t>(reason)] += end - begin;
-    if (m_options->trace) emit(resident, operation_of(resident), {begin, end}, reason, hbm_bytes, arrival);
+    if (m_options->trace)
+      emit(resident, operation_of(resident), {step.turns > 1 ? resident.first_turn : begin, end}, reason, hbm_bytes,
+           arrival);
     const Picoseconds meet = step.barriers * step.tiles * m_speeds.barrier;
     m_result->reasons[static_cast<std::size_t>(Reason::barrier)] += meet;
     resident.step_on();
@@ -501,7 +515,7 @@ class Run {
     std::int64_t miss = 0, evicted = 0;
     bool far = false;
     std::int64_t hit = bytes_still_there(sm, resident, step);
-    if (hit == 0) {
+    if (hit == 0 && resident.turn == 0) {
       for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
         const L2Cache::Access access = m_l2.read_part(block, part_of(step, bytes), bytes, sm.partition);
         hit += access.hit_bytes;
@@ -525,6 +539,13 @@ class Run {
     fetched.there = now;
     latest(sm.port.serve(now, step.port) + fetched.latency, Reason::l2, fetched.there, fetched.reason);
     latest(m_l2_link.serve(now, step.l2) + fetched.latency, Reason::l2, fetched.there, fetched.reason);
+    if (step.hot.rows > 0)
+      for_each_block(resident, step, [&](std::int64_t block, std::int64_t) {
+        LinesOfBlock lines = step.hot;
+        lines.first += resident.turn * lines.bytes;
+        latest(m_l2_slices.serve(sm.partition, block, lines, step.slice, now) + fetched.latency, Reason::l2,
+               fetched.there, fetched.reason);
+      });
     if (miss > 0)
       latest(m_hbm.serve(now, m_speeds.hbm_read.cost(miss)) + fetched.latency, Reason::hbm, fetched.there,
              fetched.reason);
@@ -533,7 +554,16 @@ class Run {
 
   /// The CTA waits for its tile. Returns the bytes from HBM.
   std::int64_t load(Sm& sm, Resident& resident, const Step& step, Picoseconds now, Picoseconds& end, Reason& reason) {
+    if (step.turns > 1 && resident.turn == 0) resident.first_turn = now;
     const Fetch fetched = fetch(sm, resident, step, now);
+    if (step.turns > 1) {
+      resident.turn = (resident.turn + 1) % step.turns;
+      if (resident.turn > 0) {  // other warps ask meanwhile: nobody waits for the answer
+        latest(fetched.there - fetched.latency, fetched.reason, end, reason);
+        return fetched.hbm_bytes;
+      }
+      now = resident.first_turn;
+    }
     latest(fetched.there, fetched.reason, end, reason);
     // Addresses before, conversions and shared memory after: the warps do this between waits for global memory.
     const Picoseconds waits = step.round_trips * fetched.latency, core_end = on_core(sm, step, now);
@@ -660,6 +690,7 @@ class Run {
   L2Cache m_l2;
   std::vector<Region> m_remembered = std::vector<Region>(kRemembered);
   Server m_l2_link, m_hbm;
+  L2Slices m_l2_slices;
   std::vector<Sm> m_sms;
   int m_slots = 0;                     // of an SM
   bool m_loads_ahead = false;          // a kernel of persistent CTAs

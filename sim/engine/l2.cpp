@@ -2,16 +2,11 @@
 
 #include <algorithm>
 
+#include "sim/engine/hash.h"
+
 namespace flashscope {
 
 namespace {
-
-/// Bits of `x` mixed so that neighbours land far apart (the finaliser of splitmix64, Steele and others, OOPSLA 2014).
-std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
-  return x ^ (x >> 31);
-}
 
 constexpr std::size_t kLeastRoom = 64;
 

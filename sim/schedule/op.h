@@ -89,6 +89,8 @@ constexpr Layout layout_of(Tensor tensor) {
   return Layout::statistic;
 }
 
+inline constexpr int kLineBytes = 128;  // a line of L2, four sectors: what one request of an SM asks of
+
 /// What one operation does. The on-chip state of a CTA is: one tile of each tensor it loaded, S (scores, later the
 /// softmax numerators P), acc (Br × head_dim), and per row m (maximum), l (sum); of each query head that it works for. In the backward pass also dP (later
 /// dS), D, and the gradients dQ (Br × head_dim), dK, dV (Bc × head_dim).
@@ -134,6 +136,9 @@ struct TileOp {
   int depth = 0;              // length of the contraction (scores: head_dim; weighted_sum: keys; dK, dV: queries)
   std::int64_t bytes = 0;     // load, store: requested of global memory, as the schedule names them
   std::int64_t sectors = 0;   // load, store: the same in 32-byte sectors, counted warp request by warp request
+  /// load of a naive kernel: requests that the SM sends to L2, each for sectors of one line, where those are more than
+  /// the sectors make wait; and warps that send the same ones.
+  std::int64_t requests = 0, warps = 1;
   std::int64_t fill_bytes = 0;  // store: what L2 must have before it writes: the rest of sectors covered in part, and what is added to
   /// load: the CTA goes on at once (cp.async); the tile may be used after a wait. Loads arrive in the order of their
   /// start.

@@ -440,6 +440,8 @@ void CtaProgram::request(Tensor tensor, int i, int j, Range rows, Range cols, Ac
   TileOp t = moved(Op::load, tensor, i, j, rows, cols, access);
   t.bytes *= lane_times;
   t.sectors *= warp_times;
+  t.requests = warp_times * (access == Access::row_per_lane ? line_requests(t) : 0);
+  t.warps = warp_times;
   m_sink.op(t);
 }
 
@@ -538,20 +540,33 @@ std::int64_t eight_rows_sectors(std::int64_t first_byte, std::int64_t pitch, int
 }
 
 /// `lanes` on consecutive rows, one element each, column after column.
-std::int64_t row_per_lane_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element,
-                                  int lanes = kWarpSize) {
-  if (pitch >= kSectorBytes) return std::int64_t{rows} * cols;  // every lane its own sector
-  std::int64_t sectors = 0;
+std::int64_t row_per_lane_pieces(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element,
+                                 int lanes, int piece) {
+  if (pitch >= piece) return std::int64_t{rows} * cols;  // every lane its own
+  std::int64_t pieces = 0;
   for (int col = 0; col < cols; ++col)
     for (int row = 0; row < rows; row += lanes) {
       const std::int64_t first = first_byte + row * pitch + std::int64_t{col} * element;
       const std::int64_t last = first + (std::min(lanes, rows - row) - 1) * pitch;
-      sectors += last / kSectorBytes - first / kSectorBytes + 1;
+      pieces += last / piece - first / piece + 1;
     }
-  return sectors;
+  return pieces;
+}
+
+std::int64_t row_per_lane_sectors(std::int64_t first_byte, std::int64_t pitch, int rows, int cols, int element,
+                                  int lanes = kWarpSize) {
+  return row_per_lane_pieces(first_byte, pitch, rows, cols, element, lanes, kSectorBytes);
 }
 
 }  // namespace
+
+/// Of a column walk: the lines that each warp request touches.
+std::int64_t CtaProgram::line_requests(const TileOp& op) const {
+  const TensorShape shape = shape_of(op.tensor, problem(), m_schedule.tile());
+  const std::int64_t first_byte =
+      op.head * shape.head_bytes() + op.row * shape.pitch() + std::int64_t{op.col} * shape.element_bytes;
+  return row_per_lane_pieces(first_byte, shape.pitch(), op.rows, op.cols, shape.element_bytes, kWarpSize, kLineBytes);
+}
 
 std::int64_t count_sectors(Access access, std::int64_t first_byte, std::int64_t pitch, int rows, int cols,
                            int element) {

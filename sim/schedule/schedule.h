@@ -324,6 +324,7 @@ class CtaProgram {
   }
 
   void move(Op op, Tensor tensor, int i, int j, Access access = Access::copy);
+  std::int64_t line_requests(const TileOp& op) const;
   TileOp moved(Op op, Tensor tensor, int i, int j, Range rows, Range cols, Access access) const;
   void compute(Op op, int i, int j, Range rows, Range cols, int depth, Tensor tensor = Tensor::Q);
 
