@@ -89,6 +89,8 @@ class SmsDrawing : StagePart {
     const float label = text(m_ui.fonts.bold, x, y, w, m_c.text, "SM " + std::to_string(sm.sm));
     if (sm.ctas.empty()) {
       text(m_ui.fonts.small, x, y + px(2), w, m_c.text_dim, "idle", Align::right);
+      if (const std::string why = why_idle(sm.sm); text_width(m_ui.fonts.small, why) <= w && box.h >= px(60))
+        text(m_ui.fonts.small, x, box.y + (box.h - px(16)) / 2, w, m_c.text_dim, why, Align::center);
       return;
     }
     const auto names = [](const CtaView& cta) -> std::vector<std::string> {
@@ -123,6 +125,21 @@ class SmsDrawing : StagePart {
     m_list->PopClipRect();
     fits(below, box, cta);
     if (below <= box.bottom() - px(18)) others({x, box.bottom() - px(20), w, px(16)}, sm);
+  }
+
+  /// When an SM without a CTA had or will have one.
+  std::string why_idle(int sm) const {
+    const OpSpan *next = nullptr, *last = nullptr;
+    for (const SlotTrack& track : m_trace.tracks()) {
+      if (track.sm != sm || track.first == track.last) continue;
+      const OpSpan* begun = m_trace.last_begun(track, m_scene.t);
+      const OpSpan* following = begun ? begun + 1 : &m_trace.spans()[track.first];
+      if (begun && (!last || begun->end > last->end)) last = begun;
+      if (following < m_trace.spans().data() + track.last && (!next || following->begin < next->begin))
+        next = following;
+    }
+    const auto at = [](Picoseconds t) { return " at " + time_text(static_cast<double>(t) / 1e6); };
+    return next ? "next CTA" + at(next->begin) : last ? "last CTA ended" + at(last->end) : "no CTA in this run";
   }
 
   /// The first of the texts that has room, else the last.

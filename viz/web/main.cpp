@@ -10,6 +10,7 @@
 #include "sim/error.h"
 #include "viz/app/arguments.h"
 #include "viz/app/learn_view.h"
+#include "viz/app/platform.h"
 #include "viz/app/shipped.h"
 #include "viz/app/window.h"
 #include "viz/core/state_token.h"

@@ -10,24 +10,21 @@ mergeInto(LibraryManager.library, {
     news: false,       // has_news
     tookKey: false,    // the key under way became an action
     typing: false,
-    wakeUp: null,  // of the wait that an event ends
+    wakeUp: null,      // of the wait that an event ends
     timer: 0,
-    isLost: false,
-    isRestored: false,
+    isLost: false, isRestored: false,
     shownState: null,  // what stands after # because of show_state, at once or soon
-    shownAt: 0,
-    showTimer: 0,
-    keepsNothing: false,     // storage is refused or full, and that was said
+    shownAt: 0, showTimer: 0,
+    keepsNothing: false,  // storage is refused or full, and that was said
     wantedState: undefined,  // a state to go to; undefined: what the address says was not asked for yet
-    leaveIn: 0,              // frames until a lifted finger hovers no more
-    scrollIn: 0,             // frames until two fingers scroll: those before have seen the first one's press taken back
-    byFinger: false,         // the last press
-    fingers: null,           // that touch: where each was last
-    field: null,
-    picker: null,  // of the document: where screens' keyboards type, and the choice of files
+    leaveIn: 0,        // frames until a lifted finger hovers no more
+    scrollIn: 0,       // frames until two fingers scroll: those before have seen the first one's press taken back
+    byFinger: false,   // the last press
+    fingers: null,     // that touch: where each was last
+    field: null, picker: null,  // of the document: where screens' keyboards type, and the choice of files
     pasted: '',
-    told: null,    // what only turned out after the call that asked for it
-    clipboard: 0,  // the memory that the program was last given of it
+    told: null,        // what only turned out after the call that asked for it
+    clipboard: 0,      // the memory that the program was last given of it
     prefix: 'flashscope:',
 
     text: function(string) {
@@ -54,10 +51,8 @@ mergeInto(LibraryManager.library, {
         else setTimeout(resume, 0);
       };
       Page.wakeUp = go;
-      if (Page.eventSeen || drawing || milliseconds === 0)
-        go();
-      else if (milliseconds > 0)
-        Page.timer = setTimeout(go, milliseconds);
+      if (Page.eventSeen || drawing || milliseconds === 0) go();
+      else if (milliseconds > 0) Page.timer = setTimeout(go, milliseconds);
     },
 
     // Nothing is computed, nothing moves and the address is up to date, until the next event.
@@ -71,15 +66,10 @@ mergeInto(LibraryManager.library, {
       if (!win || (canvas.width === width && canvas.height === height && win.width === width)) return;
       canvas.width = win.width = width;
       canvas.height = win.height = height;
-      if (win.framebufferSizeFunc) {
-        {
-          { makeDynCall('viii', 'win.framebufferSizeFunc') }
-        }
-      }
-      (win.id, width, height);
+      if (win.framebufferSizeFunc) {{{ makeDynCall('viii', 'win.framebufferSizeFunc') }}}(win.id, width, height);
     },
     // A course page around this one does not move for it.
-    focus: function() { Module['canvas'].focus({preventScroll: true}); },
+    focus: function() { Module['canvas'].focus({ preventScroll: true }); },
     place: function(event) {
       const canvas = Module['canvas'], box = canvas.getBoundingClientRect();
       Page.moveTo((event.clientX - box.left) * canvas.width / box.width,
@@ -89,35 +79,19 @@ mergeInto(LibraryManager.library, {
       const win = GLFW.active;
       Browser.mouseX = x;
       Browser.mouseY = y;
-      if (win && win.cursorPosFunc) {
-        {
-          { makeDynCall('vidd', 'win.cursorPosFunc') }
-        }
-      }
-      (win.id, x, y);
+      if (win && win.cursorPosFunc) {{{ makeDynCall('vidd', 'win.cursorPosFunc') }}}(win.id, x, y);
     },
     button: function(domButton, pressed) {
       const win = GLFW.active, button = [0, 2, 1][domButton];
       if (!win || button === undefined) return;
-      if (pressed)
-        win.buttons |= 1 << button;
-      else
-        win.buttons &= ~(1 << button);
+      if (pressed) win.buttons |= 1 << button;
+      else win.buttons &= ~(1 << button);
       if (win.mouseButtonFunc)
-        {
-        {{ makeDynCall('viiii', 'win.mouseButtonFunc') }
-        }
-      }
-      (win.id, button, pressed ? 1 : 0, GLFW.getModBits(win));
+        {{{ makeDynCall('viiii', 'win.mouseButtonFunc') }}}(win.id, button, pressed ? 1 : 0, GLFW.getModBits(win));
     },
     scroll: function(x, y) {
       const win = GLFW.active;
-      if (win && win.scrollFunc) {
-        {
-          { makeDynCall('vidd', 'win.scrollFunc') }
-        }
-      }
-      (win.id, x, y);
+      if (win && win.scrollFunc) {{{ makeDynCall('vidd', 'win.scrollFunc') }}}(win.id, x, y);
     },
     // A finger that is lifted is nowhere, but only once the frames have seen the release where it happened.
     countFrames: function() {
@@ -131,10 +105,7 @@ mergeInto(LibraryManager.library, {
     onDown: function(event) {
       Page.event();
       Page.focus();
-      try {
-        Module['canvas'].setPointerCapture(event.pointerId);
-      } catch (e) {
-      }
+      try { Module['canvas'].setPointerCapture(event.pointerId); } catch (e) {}
       Page.byFinger = event.pointerType === 'touch';
       if (Page.byFinger) {
         Page.fingers.set(event.pointerId, event.clientY);
@@ -187,23 +158,12 @@ mergeInto(LibraryManager.library, {
       GLFW.onKeydown(event);
       if (Page.tookKey) event.preventDefault();
     },
-    onKeyUp: function(event) {
-      Page.event();
-      GLFW.onKeyup(event);
-    },
-    onKeyPress: function(event) {
-      Page.event();
-      GLFW.onKeyPress(event);
-    },
+    onKeyUp: function(event) { Page.event(); GLFW.onKeyup(event); },
+    onKeyPress: function(event) { Page.event(); GLFW.onKeyPress(event); },
     character: function(text) {
       const win = GLFW.active;
       if (win && win.charFunc)
-        for (const one of text) {
-          {
-            { makeDynCall('vii', 'win.charFunc') }
-          }
-        }
-      (win.id, one.codePointAt(0));
+        for (const one of text) {{{ makeDynCall('vii', 'win.charFunc') }}}(win.id, one.codePointAt(0));
     },
     // Keyboards on the screen come with a text field, and tell it what changes instead of keys.
     onScreenInput: function(event) {
@@ -220,10 +180,8 @@ mergeInto(LibraryManager.library, {
       if (typing === Page.typing) return;
       Page.typing = typing;
       if (!Page.byFinger) return;
-      if (typing)
-        Page.field.focus({preventScroll: true});
-      else
-        Page.focus();
+      if (typing) Page.field.focus({ preventScroll: true });
+      else Page.focus();
     },
 
     // --- Files ---------------------------------------------------------------------------------------------------
@@ -235,21 +193,13 @@ mergeInto(LibraryManager.library, {
         const path = folder + '/' + file.name.replace(/\//g, '_');
         paths.push(path);
         // A folder, or more than memory holds: the program finds no such file, and says so.
-        try {
-          FS.writeFile(path, new Uint8Array(await file.arrayBuffer()));
-        } catch (e) {
-        }
+        try { FS.writeFile(path, new Uint8Array(await file.arrayBuffer())); } catch (e) {}
       }
       const win = GLFW.active;
       if (!win || !win.dropFunc || !paths.length) return;
       const list = _malloc(4 * paths.length), texts = paths.map(Page.text);
       texts.forEach((text, n) => { HEAP32[(list >> 2) + n] = text; });
-      {
-        {
-          { makeDynCall('viii', 'win.dropFunc') }
-        }
-      }
-      (win.id, paths.length, list);
+      {{{ makeDynCall('viii', 'win.dropFunc') }}}(win.id, paths.length, list);
       texts.concat(list).forEach((memory) => _free(memory));
       Page.event();
     },
@@ -265,8 +215,7 @@ mergeInto(LibraryManager.library, {
     restore: function() {
       try {
         for (let n = 0; n < localStorage.length; ++n) Page.restoreOne(localStorage.key(n));
-      } catch (e) {
-      }
+      } catch (e) {}
     },
     restoreOne: function(key) {
       if (!key || !key.startsWith(Page.prefix)) return;
@@ -289,8 +238,7 @@ mergeInto(LibraryManager.library, {
     },
 
     // --- The address ---------------------------------------------------------------------------------------------
-    // At most every 300 ms: browsers allow some hundred changes in half a minute, and a slider that is dragged makes
-    // more.
+    // At most every 300 ms: browsers allow some hundred changes in half a minute, and a slider that is dragged makes more.
     showState: function(token) {
       if (token === Page.shownState) return;
       Page.shownState = token;
@@ -301,21 +249,14 @@ mergeInto(LibraryManager.library, {
         try { history.replaceState(null, '', '#' + Page.shownState); } catch (e) {}
       };
       const left = Page.shownAt + 300 - performance.now();
-      if (left <= 0)
-        show();
-      else
-        Page.showTimer = setTimeout(show, left);
+      if (left <= 0) show();
+      else Page.showTimer = setTimeout(show, left);
     },
-    // A token is plain letters, and what is escaped in it is the program's own. But some who carry links escape all of
-    // it.
+    // A token is plain letters, and what is escaped in it is the program's own. But some who carry links escape all of it.
     stateOfAddress: function() {
       const token = location.hash.substring(1);
       if (token.includes(',')) return token;
-      try {
-        return decodeURIComponent(token);
-      } catch (e) {
-        return token;
-      }
+      try { return decodeURIComponent(token); } catch (e) { return token; }
     },
     copy: function(text) {
       Page.pasted = text;
@@ -330,10 +271,8 @@ mergeInto(LibraryManager.library, {
         Page.news = true;
         Page.event();
       };
-      if (navigator.clipboard)
-        navigator.clipboard.writeText(text).catch(byHand);
-      else
-        byHand();
+      if (navigator.clipboard) navigator.clipboard.writeText(text).catch(byHand);
+      else byHand();
     },
 
     listen: function() {
@@ -428,8 +367,9 @@ mergeInto(LibraryManager.library, {
 
   page_wait__deps: ['$Page', '$Asyncify'],
   page_wait__sig: 'vdi',
-  page_wait: function(
-      milliseconds, drawing) { return Asyncify.handleSleep((resume) => Page.wait(milliseconds, drawing, resume)); },
+  page_wait: function(milliseconds, drawing) {
+    return Asyncify.handleSleep((resume) => Page.wait(milliseconds, drawing, resume));
+  },
   page_has_news__deps: ['$Page'],
   page_has_news: function() {
     const news = Page.news;
@@ -448,9 +388,7 @@ mergeInto(LibraryManager.library, {
     return 2;
   },
   page_address__deps: ['$Page'],
-  page_address: function() {
-    return Page.text(location.origin === 'null' ? location.pathname : location.origin + location.pathname);
-  },
+  page_address: function() { return Page.text(location.origin === 'null' ? location.pathname : location.origin + location.pathname); },
   page_options__deps: ['$Page'],
   page_options: function() {
     const lines = [];
@@ -459,8 +397,7 @@ mergeInto(LibraryManager.library, {
   },
   page_pixel_ratio__sig: 'd',
   page_pixel_ratio: function() { return window.devicePixelRatio || 1; },
-  page_prefers_dark:
-      function() { return window.matchMedia && matchMedia('(prefers-color-scheme: dark)').matches ? 1 : 0; },
+  page_prefers_dark: function() { return window.matchMedia && matchMedia('(prefers-color-scheme: dark)').matches ? 1 : 0; },
   page_told__deps: ['$Page'],
   page_told: function() {
     const text = Page.told;
