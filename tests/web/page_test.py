@@ -314,11 +314,11 @@ class Pointer(PageTest):
         browser = self.running("?lesson=3&step=2&seqlen=512&heads=2", width=390, height=844, ratio=3, touch=True)
         self.assertEqual(browser.js("return [canvas.width, canvas.height]"), [1170, 2532])
         self.picture(browser, "telephone-lesson")
-        browser.tap(310, 826)  # Back
+        browser.tap(273, 820)  # Back
         self.assertEqual(self.field(browser, "step"), "")
-        browser.tap(358, 826)  # Next
+        browser.tap(346, 820)  # Next
         self.assertEqual(self.field(browser, "step"), "1")
-        browser.tap(93, 10)  # Explore
+        browser.tap(124, 13)  # Explore
         self.assertEqual(self.field(browser, "view"), "")
         browser.settle()
         self.picture(browser, "telephone-explore")
@@ -333,7 +333,7 @@ class Pointer(PageTest):
         browser.act(finger("one", (100, 200), (300, 350), (380, 840)))                                                # one, out of the page
         self.assertEqual(browser.js("return [window.scrollX, window.scrollY, visualViewport.scale]"), [0, 0, 1])
         self.assertEqual(problem(), before)
-        browser.tap(379, 10)
+        browser.tap(375, 13)
         self.assertEqual(self.field(browser, "help"), "1")
 
     def test_G04_two_fingers_put_down_at_once_click_nothing(self):
@@ -344,7 +344,7 @@ class Pointer(PageTest):
         self.picture(browser, "telephone-list")
         browser.tap(150, 185)  # one does
         browser.settle()
-        self.assertEqual(self.field(browser, "lesson"), "tiles")
+        self.assertEqual(self.field(browser, "lesson"), "three-passes")
 
     @staticmethod
     def finger(name, *places):
