@@ -78,6 +78,7 @@ TEST_CASE("in fp32, fp16 and bf16 every algorithm obeys the tolerance rule: 600 
         CHECK(o.nonfinite == 0);
         const double plain_error = compare(plain.o, reference.o, plain.o, p.dtype).max_abs;
         CHECK(o.max_abs <= 2 * plain_error + rewrite_allowance(p, tile, inputs));
+        CHECK(compare(out.lse, reference.lse, plain.lse, DType::fp32).passed);
         continue;
       }
       const JudgedOutputs judged = judge.judge(*schedule, out);
