@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "attention_cases.h"
+#include "sim/compute/reordered.h"
 #include "sim/schedule/algorithms.h"
 #include "tests/support/random_problem.h"
 
