@@ -95,23 +95,29 @@ SelfTest Counters::self_test() {
 
 void Counters::measure_background() {
   if (!(m_work.idle_seconds > 0)) return;
-  const std::vector<double> counted = m_backend->collect({metric::kHbmRead, metric::kHbmWrite}, m_work.evict, m_work.idle);
+  const std::vector<double> counted =
+      m_backend->collect({metric::kHbmRead, metric::kHbmWrite}, m_work.evict, m_work.idle);
   const auto per_second = [&](double bytes) { return bytes >= 0 ? bytes / m_work.idle_seconds : 0; };  // NaN: none
   m_background_read = per_second(counted[0]);
   m_background_write = per_second(counted[1]);
 }
 
-// Range two: without the sweep, written lines that still lie in L2 when the kernel ends would never be counted.
-double Counters::drained_writes(const Workload& workload) {
+std::vector<double> Counters::collect(const std::vector<std::string>& metrics, const Workload& workload,
+                                      const std::function<void()>& body) {
   const auto before = [&] {
     workload.prepare();
     m_work.evict();
   };
+  return m_backend->collect(metrics, before, body);
+}
+
+// Range two: without the sweep, written lines that still lie in L2 when the kernel ends would never be counted.
+double Counters::drained_writes(const Workload& workload) {
   const auto body = [&] {
     workload.launch();
     m_work.sweep();
   };
-  return m_backend->collect({metric::kHbmWrite}, before, body)[0];
+  return collect({metric::kHbmWrite}, workload, body)[0];
 }
 
 CounterValues Counters::measure(const Workload& workload, double seconds,
@@ -121,11 +127,7 @@ CounterValues Counters::measure(const Workload& workload, double seconds,
     std::vector<std::string> names = {metric::kSmRead, metric::kSmWrite, metric::kHbmRead, metric::kHbmWrite};
     const std::size_t own = names.size();
     names.insert(names.end(), extra_metrics.begin(), extra_metrics.end());
-    const auto before = [&] {
-      workload.prepare();
-      m_work.evict();
-    };
-    const std::vector<double> alone = m_backend->collect(names, before, workload.launch);
+    const std::vector<double> alone = collect(names, workload, workload.launch);
 
     CounterValues values;
     values.sm_read_bytes = to_bytes(alone[0], metric::kSmRead);
@@ -143,7 +145,8 @@ CounterValues Counters::measure(const Workload& workload, double seconds,
     const auto less = [](Measured<std::int64_t>& counted, std::int64_t bytes) {
       if (counted.value) counted.value = std::max<std::int64_t>(0, *counted.value - bytes);
     };
-    const std::int64_t reads = std::llround(m_background_read * seconds), writes = std::llround(m_background_write * seconds);
+    const std::int64_t reads = std::llround(m_background_read * seconds),
+                       writes = std::llround(m_background_write * seconds);
     values.hbm_background_read_bytes = Measured<std::int64_t>::of(reads);
     values.hbm_background_write_bytes = Measured<std::int64_t>::of(writes);
     less(values.hbm_read_bytes, reads);

@@ -69,14 +69,17 @@ class Counters {
   /// `open_backend` may throw CounterFault; runs the self-test. Lets Error of the device through.
   static OpenedCounters open(const std::function<std::unique_ptr<CounterBackend>()>& open_backend, MemoryWork work);
 
-  /// Counts one call, which takes `seconds`. Values that cannot be had carry their reason; only Error of the device is
-  /// thrown.
+  /// Counts one call. `seconds`: how long it takes, for the background that is subtracted (0: none). Values that cannot
+  /// be had carry their reason; only Error of the device is thrown.
   CounterValues measure(const Workload& workload, double seconds, const std::vector<std::string>& extra_metrics = {});
 
   std::int64_t floor_bytes() const { return m_floor_bytes; }
 
  private:
   Counters(std::unique_ptr<CounterBackend> backend, MemoryWork work);
+  /// What is counted of `body`, outputs reset and L2 cold and clean before each pass.
+  std::vector<double> collect(const std::vector<std::string>& metrics, const Workload& workload,
+                              const std::function<void()>& body);
   double drained_writes(const Workload& workload);
   SelfTest self_test();
   void measure_background();

@@ -3,7 +3,8 @@
 
 namespace flashscope::kernels {
 
-/// Keeps one warp of one SM waiting for `seconds` (at most 10), past every cache; on the default stream, not waited for.
+/// Keeps one warp of one SM waiting for `seconds` (at most 10); it reads a clock and no memory. On the default stream,
+/// not waited for.
 /// Throws Error.
 void idle(double seconds);
 

@@ -21,21 +21,6 @@ struct OutputErrors {
   OfGradients<double> gradients = {};  // of a backward pass
 };
 
-/// A problem with the rows, keys and columns of its inputs in another order; `order` 0 is as they are.
-class Reordered {
- public:
-  Reordered(const AttentionProblem& problem, const AttentionInputs& inputs, int order);
-  const AttentionProblem& problem() const { return m_problem; }
-  const AttentionInputs& inputs() const { return m_inputs; }
-  /// Outputs of this problem, in the order of the first one.
-  AttentionOutputs restored(const AttentionOutputs& outputs) const;
-
- private:
-  AttentionProblem m_problem;
-  AttentionInputs m_inputs;
-  std::vector<int> m_rows, m_keys, m_columns, m_value_columns;  // what stands at each place
-};
-
 /// True of algorithms that round more than plain attention in the problem's dtype does: flash_v1, which rounds O to the
 /// storage dtype once a key tile, and those that quantise. The yardstick of their O and LSE is their own schedule,
 /// executed by compute().

@@ -13,6 +13,7 @@
 #include "kernels/measure/cuda_check.h"
 #include "kernels/measure/reference.h"
 #include "poison.h"
+#include "sim/compute/reordered.h"
 #include "sim/error.h"
 #include "sim/schedule/tensor_backward.h"
 #include "tests/sim/attention_cases.h"

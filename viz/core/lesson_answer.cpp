@@ -9,6 +9,7 @@
 #include "viz/core/lesson_typed.h"
 #include "viz/core/lesson_values.h"
 #include "viz/core/text.h"
+#include "viz/io/plain_text.h"
 
 namespace flashscope::viz {
 namespace {
@@ -52,10 +53,10 @@ int mistake_of(const Number& value, const Question& question, bool rounded) {
 
 std::string small_trimmed(const std::string& text) {
   std::string out;
-  for (char c : text) {
+  for (char c : small_letters(text)) {
     if (c == '\r' || c == '\n' || c == '\t') c = ' ';
     if (c == ' ' && (out.empty() || out.back() == ' ')) continue;
-    out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    out += c;
   }
   while (!out.empty() && out.back() == ' ') out.pop_back();
   return out;

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "viz/io/plain_text.h"
+
 namespace flashscope::viz {
 namespace {
 
@@ -38,7 +40,7 @@ std::optional<Number> Number::decimal(std::string_view text) {
     const char c = text[at];
     if (c == '.' && !after_point) {
       after_point = true;
-    } else if (c >= '0' && c <= '9') {
+    } else if (is_digit(c)) {
       any = true;
       std::int64_t next = 0;
       exact = exact && multiply(digits, 10, next) && add(next, c - '0', next);

@@ -56,25 +56,6 @@ std::string plain_number(const Number& number) {
   return number.is_whole() ? grouped(number.whole()) : significant(number.value(), 4, true);
 }
 
-}  // namespace
-
-Formatted split_unit(std::string_view text) {
-  const std::size_t at = text.rfind(" in ");
-  if (at == std::string_view::npos) return {trimmed(text), ""};
-  return {trimmed(text.substr(0, at)), trimmed(text.substr(at + 4))};
-}
-
-std::string quantity_text(const Number& base, const LessonUnit& unit) {
-  const Number shown = base / unit.scale;
-  std::string text = shown.is_whole()                                 ? grouped(shown.whole())
-                     : unit.dimension == LessonUnit::Dimension::plain ? plain_number(shown)
-                                                                      : significant(shown.value(), 3, false);
-  if (unit.name.empty()) return text;
-  return text + (unit.name == "×" ? " ×" : " " + unit.name);
-}
-
-namespace {
-
 std::string text_in_unit(const Value& value, const std::string& unit) {
   if (value.kind == Value::Kind::text) return value.text;
   if (value.kind == Value::Kind::truth) return value.truth ? "yes" : "no";
@@ -95,6 +76,20 @@ std::string text_in_unit(const Value& value, const std::string& unit) {
 }
 
 }  // namespace
+
+Formatted split_unit(std::string_view text) {
+  const std::size_t at = text.rfind(" in ");
+  if (at == std::string_view::npos) return {trimmed(text), ""};
+  return {trimmed(text.substr(0, at)), trimmed(text.substr(at + 4))};
+}
+
+std::string quantity_text(const Number& base, const LessonUnit& unit) {
+  const Number shown = base / unit.scale;
+  std::string text = shown.is_whole()                                 ? grouped(shown.whole())
+                     : unit.dimension == LessonUnit::Dimension::plain ? plain_number(shown)
+                                                                      : significant(shown.value(), 3, false);
+  return unit.name.empty() ? text : text + " " + unit.name;
+}
 
 std::string value_text(const Value& value, const std::string& unit) {
   std::string text = text_in_unit(value, unit);

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <set>
 
+#include "viz/io/plain_text.h"
+
 namespace flashscope::viz {
 namespace {
 
@@ -40,7 +42,6 @@ bool is_number(std::string word) {
         more = true;
       }
   }
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   // A comma or a point at the end ends a part of the sentence; within it may be a power: 10⁶, N², 2^20.
   return !word.empty() && is_digit(word[0]) && (is_digit(word.back()) || static_cast<unsigned char>(word.back()) > 127);
 }
