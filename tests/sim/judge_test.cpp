@@ -64,7 +64,7 @@ TEST_CASE("attention in another order of rows, keys and columns is the same atte
     for (Array AttentionOutputs::*of : {&AttentionOutputs::o, &AttentionOutputs::lse, &AttentionOutputs::d_q,
                                         &AttentionOutputs::d_k, &AttentionOutputs::d_v})
       CHECK(distance(first.*of, again.*of) <= 1e-10 * (1 + largest_magnitude(first.d_q)));
-    if (p.seqlen_q > 20) CHECK(other.inputs().q.values != inputs.q.values);
+    if (p.seqlen_q > 20 && p.batch > 0) CHECK(other.inputs().q.values != inputs.q.values);
   }
 }
 
