@@ -271,7 +271,7 @@ TEST_CASE("a show of a panel says what it cannot show, with its line") {
       CHECK(check.faults.empty());
     } else {
       REQUIRE(check.faults.size() == 1);
-      CHECK(check.faults[0] == "t.md:9: j: 'r' has 4 key tiles; the last is 3");
+      CHECK(check.faults[0] == "t.md:10: j: 'r' has 4 key tiles; the last is 3");
     }
   }
 }
