@@ -1,11 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <regex>
 #include <set>
 
 #include "sim/schedule/algorithms.h"
 #include "tests/cli/support.h"
 #include "viz/io/json_numbers.h"
+#include "viz/io/machine_io.h"
 #include "viz/io/recording.h"
 #include "viz/io/toml.h"
 
@@ -221,6 +223,90 @@ TEST_CASE("lesson export: predicted beside recorded, and only what there is room
   CHECK(labels > 20);
 }
 
+TEST_CASE("lesson check of another GPU: every shipped lesson is sound on every shipped machine") {
+  if (!can_read_toml()) return;
+  for (const std::string& gpu : machine_names()) {
+    CAPTURE(gpu);
+    const RunResult result = run_here({"lesson", "check", "--json", "--gpu", gpu});
+    CHECK(result.code == 0);
+    std::size_t differences = 0;
+    for (const Json& lesson : parse_json(result.out, "out")) {
+      CHECK(lesson["faults"].empty());
+      differences += lesson["differences"].size();
+      // One reason a question, not one a way to answer it.
+      for (const Json& text : lesson["differences"]) CHECK_FALSE(contains(text.get<std::string>(), "unreadable"));
+    }
+    CHECK((differences == 0) == (gpu == "nvidia-h200"));
+    CHECK(result.err.empty() == (gpu == "nvidia-h200"));
+  }
+}
+
+TEST_CASE("lesson check of another GPU: what is wrong at home too is a fault, what is other there is told") {
+  if (!can_read_toml()) return;
+  const Folder folder;
+  write_file(folder / "own.md", kFront +
+                                    "```claims\n1 > 2\n```\n```run r\nseqlen = 128\nheads = 1\n```\n```claims\n"
+                                    "r.machine.num_sms > 100\n```\n\n## One\n" +
+                                    kBody.substr(kBody.find("```ask\nkind = \"order\"")));
+  const RunResult t4 = run_here({"lesson", "check", "--lessons", folder / "", "--gpu", "nvidia-t4", "--json"});
+  CHECK(t4.code == 3);
+  const Json lesson = parse_json(t4.out, "out")[0];
+  REQUIRE(lesson["faults"].size() == 1);
+  CHECK(contains(lesson["faults"][0], "own.md:8: the claim '1 > 2' is false"));
+  REQUIRE(lesson["differences"].size() == 1);
+  CHECK(contains(lesson["differences"][0], "own.md:15: the claim 'r.machine.num_sms > 100' is false"));
+}
+
+TEST_CASE("lesson check of named files: one that cannot be read costs the others nothing") {
+  if (!can_read_toml()) return;
+  const Folder folder;
+  write_file(folder / "own.md", kFront + kBody);
+  write_file(folder / "large.md", std::string((1 << 20) + 1, 'x'));
+  write_file(folder / "sp\x1B[31m\nace.md", "x");
+  std::filesystem::create_symlink("nowhere", folder / "dangling.md");
+  const RunResult result =
+      run_here({"lesson", "check", "dangling", "own", "own.md", "large", "--lessons", folder / "", "--json"});
+  CHECK(result.code == 3);
+  const Json lessons = parse_json(result.out, "out");
+  REQUIRE(lessons.size() == 3);  // own once
+  CHECK(lessons[1]["faults"].empty());
+  CHECK(contains(result.err, "dangling.md:1: "));
+  CHECK(contains(result.err, "large.md:1: "));
+  // Nothing of a name or a text moves the terminal's cursor.
+  const RunResult all = run_here({"lesson", "check", "--lessons", folder / ""}),
+                  list = run_here({"lesson", "list", "--lessons", folder / ""});
+  for (const std::string& text : {all.out, all.err, list.out, list.err}) CHECK_FALSE(contains(text, "\x1B"));
+  CHECK(contains(all.err, "sp [31m ace.md:1: "));
+}
+
+TEST_CASE("lesson: tensors of which every state would not fit are refused before they are computed") {
+  if (!can_read_toml()) return;
+  const Folder folder;
+  std::string rows = "[";
+  for (int n = 0; n < 5000; ++n) rows += n ? ",[1]" : "[1]";
+  rows += "]";
+  write_file(folder / "t.json", "{\"q\": " + rows + ", \"k\": " + rows + ", \"v\": " + rows + "}");
+  write_file(folder / "own.md", kFront + "```run t\ntensors = \"t.json\"\n```\n\n## One\n" +
+                                    kBody.substr(kBody.find("```ask\nkind = \"order\"")));
+  const RunResult result = run_here({"lesson", "check", "--lessons", folder / ""});
+  CHECK(result.code == 3);
+  CHECK(contains(result.err, "own.md:7: run t: t.json: batch × heads"));
+}
+
+TEST_CASE("lesson export: no address that a browser would run") {
+  if (!can_read_toml()) return;
+  const Folder folder;
+  write_file(folder / "own.md", kFront +
+                                    "## <img src=x onerror=alert(1)>\n[a](javascript:alert) [b](file:///etc/passwd) "
+                                    "[c](https://a.org/\"onclick=\"x) <script>alert(1)</script>\n\n" +
+                                    kBody.substr(kBody.find("```ask\nkind = \"order\"")));
+  const RunResult page = run_here({"lesson", "export", "own", "--lessons", folder / ""});
+  CHECK(page.code == 0);
+  for (const char* part : {"javascript:", "file:", "<script", "<img", "\"onclick"})
+    CHECK_FALSE(contains(page.out, part));
+  CHECK(contains(page.out, "href=\"https://a.org/&quot;onclick=&quot;x\""));
+}
+
 TEST_CASE("lesson: what is wrong is said, with the exit code of its kind") {
   if (!can_read_toml()) return;
   const Folder folder;
@@ -240,6 +326,8 @@ TEST_CASE("lesson: what is wrong is said, with the exit code of its kind") {
       {{"lesson", "check", "4", "--gpu", folder / "b.json"}, 3},
       {{"lesson", "check", "4", "--recording", folder / "b.json"}, 3},
       {{"lesson", "check", "--answers", "x"}, 2},
+      {{"lesson", "export", "4", "--json"}, 2},
+      {{"lesson", "run", "3", "--answers", folder / "a.json", "--json"}, 2},
       {{"lesson", "run", "3", "--answers", folder / "a.json"}, 3},
       {{"lesson", "run", "3", "--answers", folder / "b.json"}, 3},
       {{"lesson", "run", "3", "--answers", folder / "none.json"}, 3},

@@ -162,6 +162,23 @@ TEST_CASE("the notations that people type") {
   }
 }
 
+TEST_CASE("wide forms and digits of other scripts are numbers, mixed ones are none") {
+  Question question;
+  question.unit = *unit_named("MB");
+  question.right = Number(4'400'000);
+  for (const char* typed :
+       {"４．４ＭＢ", "４．４　ＭＢ", "＋４．４", "４４／１０", "4．4", "٤٫٤ MB", "۴٫۴", "٤٬٤٠٠٬٠٠٠", "४.४ MB"}) {
+    CAPTURE(typed);
+    CHECK(grade_number(question, typed).verdict == Verdict::right);
+  }
+  question.right = Number(-5'000'000);
+  CHECK(grade_number(question, "－５").verdict == Verdict::right);
+  for (const char* typed : {"4٤", "\xEF\xBC", "\xD9", "４４\xE0\xA5"}) {
+    CAPTURE(typed);
+    CHECK(grade_number(question, typed).verdict != Verdict::right);
+  }
+}
+
 TEST_CASE("shares, ratios, times and labels") {
   const Question share = number_question(Number::fraction(1, 3), "%", "2 %");
   for (const char* typed : {"33.3", "33 %", "33.3%", "33 per cent", "33 percent", "1/3", "0.333", "100/3"}) {
@@ -316,11 +333,27 @@ TEST_CASE("two quantities that are understood leave no note of what was not") {
 }
 
 TEST_CASE("roots and signs as people write them") {
-  const std::tuple<const char*, double> cases[] = {
-      {"√2", std::sqrt(2)}, {"√4", 2},   {"√25", 5},      {"sqrt2", std::sqrt(2)}, {"√2,25", 1.5}, {"√(25)", 5},
-      {"√1,024", 32},       {"3√4", 6},  {"1/√4", 0.5},   {"√ 16", 4},             {"√4 × √9", 6}, {"sqrt(16)", 4},
-      {"+5", 5},            {"+ 5", 5},  {"minus 5", -5}, {"Minus 5", -5},         {"plus 5", 5},  {"about minus 5", -5},
-      {"-√4", -2},          {"√¼", 0.5}, {"√4.", 2}};
+  const std::tuple<const char*, double> cases[] = {{"√2", std::sqrt(2)},
+                                                   {"√4", 2},
+                                                   {"√25", 5},
+                                                   {"sqrt2", std::sqrt(2)},
+                                                   {"√2,25", 1.5},
+                                                   {"√(25)", 5},
+                                                   {"√1,024", 32},
+                                                   {"3√4", 6},
+                                                   {"1/√4", 0.5},
+                                                   {"√ 16", 4},
+                                                   {"√4 × √9", 6},
+                                                   {"sqrt(16)", 4},
+                                                   {"+5", 5},
+                                                   {"+ 5", 5},
+                                                   {"minus 5", -5},
+                                                   {"Minus 5", -5},
+                                                   {"plus 5", 5},
+                                                   {"about minus 5", -5},
+                                                   {"-√4", -2},
+                                                   {"√¼", 0.5},
+                                                   {"√4.", 2}};
   for (const auto& [typed, right] : cases) {
     CAPTURE(std::string(typed));
     CHECK(verdict(number_question(Number::of(right), "", "0.001"), typed) == Verdict::right);
@@ -356,7 +389,8 @@ TEST_CASE("small numbers as they are spoken, alone and with a unit") {
                                                    {"about three", 3},
                                                    {"none", 0},
                                                    {"half of it", 0.5},
-                                                   {"one hundred", 100}, {"a hundred", 100},
+                                                   {"one hundred", 100},
+                                                   {"a hundred", 100},
                                                    {"a factor of about four", 4},
                                                    {"4096 : 1024", 4},
                                                    {"4.0x fewer", 4}};
@@ -408,7 +442,8 @@ TEST_CASE("larger numbers as they are spoken, parts and mixed fractions") {
 }
 
 TEST_CASE("FLOPs divide by bytes and by rates") {
-  for (const char* typed : {"68.7 GFLOP / 25.2 MB", "68.7 GFLOP/25.2 MB", "2.73 GFLOP/MB", "2.7 kFLOP/B", "2726 FLOP/B"})
+  for (const char* typed :
+       {"68.7 GFLOP / 25.2 MB", "68.7 GFLOP/25.2 MB", "2.73 GFLOP/MB", "2.7 kFLOP/B", "2726 FLOP/B"})
     CHECK(verdict(number_question(Number(2726), "FLOP per byte", "2 %"), typed) == Verdict::right);
   CHECK(verdict(number_question(Number(64), "µs", "1 %"), "68.7 GFLOP / 1071 TFLOP/s") == Verdict::right);
   CHECK(verdict(number_question(Number(32), "TFLOP/s", "1 %"), "68.7 GFLOP / 2.15 ms") == Verdict::right);

@@ -97,6 +97,7 @@ TEST_CASE("a folder, a pipe and a dangling link called .md are faults, and nobod
   const LessonList list = read_lessons(LessonLibrary::of_folder(folder.folder().string()));
   CHECK(list.lessons.size() == 1);
   REQUIRE(list.faults.size() == 3);
+  for (const std::string& fault : list.faults) CHECK(names_file_and_line(fault, fault.substr(0, fault.find(':'))));
   for (const char* name : {"folder.md", "link.md", "pipe.md"})
     CHECK(std::count_if(list.faults.begin(), list.faults.end(),
                         [&](const std::string& fault) { return contains(fault, name); }) == 1);
@@ -110,6 +111,78 @@ TEST_CASE("what parses and cannot be computed is told with file and line too, ho
     CAPTURE(text.substr(0, 20));
     REQUIRE(open.faults.size() == 1);
     CHECK(names_file_and_line(open.faults[0], "t.md"));
+  }
+}
+
+TEST_CASE("a question without its parts, or with those of another kind, is refused with the key's line") {
+  const auto asked = [](const std::string& keys) { return "## S\n```ask\nreason = \"x\"\n" + keys + "```\n" + kAsk; };
+  const std::string number = "kind = \"number\"\nanswer = \"1\"\n", q = "question = \"?\"\n";
+  const std::string choice = "kind = \"choice\"\n" + q, order = "kind = \"order\"\n" + q;
+  const std::pair<std::string, std::string> cases[] = {
+      {number + "question = \" \"\n", "t.md:12: the question is empty"},
+      {number + q + "id = \" \"\n", "t.md:13: 'id' is empty"},
+      {number + q + "id = \"a\\u001b[31m\"\n", "t.md:13: 'id' has control characters"},
+      {number + q + "id = \"" + repeated("x", 201) + "\"\n", "t.md:13: 'id' has more than 200 bytes"},
+      {number + q + "unit = \"" + repeated("x", 201) + "\"\n", "t.md:13: unit: a text of one line"},
+      {number + q + "hint = [\"a\", \"\"]\n", "t.md:13: a hint is empty"},
+      {number + q + "hint = [" + repeated("\"h\",", 201) + "]\n", "t.md:13: 'hint' has 201 entries; at most 200"},
+      {number + q + "right = \"r\"\n", "t.md:13: right: means nothing to a question of the kind 'number'"},
+      {number + q + "descending = true\n", "t.md:13: descending: means nothing to a question of the kind 'number'"},
+      {choice + "right = \"\"\nwrong = [\"w\"]\n", "t.md:12: an option is empty"},
+      {choice + "right = \"r\"\nwrong = [\"w\", \"\"]\n", "t.md:13: an option is empty"},
+      {choice + "right = \"r\"\nwrong = [\"w\"]\nunit = \"%\"\n", "t.md:14: unit: means nothing to a question"},
+      {order + "items = [\"a\", \"\"]\n", "t.md:12: an item is empty"},
+      {order + "items = [\"a\", \"b\"]\nmistakes = [" + repeated("[\"b\", \"a\", \"x\"],", 201) + "]\n",
+       "t.md:13: 'mistakes' has 201 entries; at most 200"},
+  };
+  for (const auto& [keys, expected] : cases) {
+    CAPTURE(expected);
+    const std::string told = message_of([&] { testing::lesson_of(asked(keys)); });
+    CAPTURE(told);
+    CHECK(contains(told, expected));
+  }
+  // A name of a lesson reaches the terminal, and progress files.
+  const auto named = [](const std::string& id, const std::string& title) {
+    return message_of([&] {
+      parse_lesson("+++\nnumber = 1\nid = \"" + id + "\"\ntitle = \"" + title + "\"\nsummary = \"S\"\n+++\n" + kAsk,
+                   "t.md");
+    });
+  };
+  CHECK(named("a", "T").empty());
+  CHECK(contains(named(" ", "T"), "t.md:3: 'id' is empty"));
+  CHECK(contains(named("a\\u0000", "T"), "t.md:3: 'id' has control characters"));
+  CHECK(contains(named("a", "\\u001b[2J"), "t.md:4: title: it has control characters"));
+}
+
+TEST_CASE("options that only blanks or capitals tell apart are the same answer, and told so") {
+  const std::string choice = "## S\n```ask\nkind = \"choice\"\nquestion = \"?\"\nreason = \"x\"\nright = \"A b\"\n",
+                    order = "## S\n```ask\nkind = \"order\"\nquestion = \"?\"\nreason = \"x\"\n";
+  const auto faults = [](const std::string& body) {
+    const OpenLesson open = testing::opened(body + kAsk);
+    return open.faults.empty() ? "" : open.faults[0];
+  };
+  CHECK(contains(faults(choice + "wrong = [\" a  B\"]\n```\n"), "t.md:8: two options read the same"));
+  CHECK(contains(faults(order + "items = [\"a\", \"A\"]\n```\n"), "t.md:8: items: two of them read the same"));
+}
+
+TEST_CASE("an answer that is no number, or a tolerance that is none, is one fault and no list of them") {
+  const auto asked = [](const std::string& keys) {
+    return "## S\n```ask\nkind = \"number\"\nquestion = \"?\"\nreason = \"x\"\n" + keys + "```\n" + kAsk;
+  };
+  for (const auto& [keys, expected] :
+       {std::pair{"answer = \"1e308 * 10 - 1e308 * 10\"\n", "is not a number (NaN), so nothing is right"},
+        std::pair{"answer = \"1/0\"\n", "division by zero"},
+        std::pair{"answer = \"(0-8)^0.5\"\n", "a root of a number below 0"},
+        std::pair{"answer = \"\"\n", "something is missing"},
+        std::pair{"answer = \"1\"\ntolerance = \"1e400\"\n", "tolerance: '1e400'"},
+        std::pair{"answer = \"1\"\ntolerance = \"2 %%\"\n", "tolerance: '2 %%'"},
+        std::pair{"answer = \"1\"\ntolerance = \"%2\"\n", "tolerance: '%2'"},
+        std::pair{"answer = \"1\"\ntolerance = \"-5\"\n", "tolerance: '-5'"}}) {
+    CAPTURE(keys);
+    const LessonCheck check = check_lesson(testing::opened(asked(keys)), LessonLibrary::shipped());
+    REQUIRE(check.faults.size() == 1);
+    CHECK(contains(check.faults[0], "t.md:8: "));
+    CHECK(contains(check.faults[0], expected));
   }
 }
 
@@ -180,6 +253,27 @@ TEST_CASE("a show of a panel says what it cannot show, with its line") {
     REQUIRE(check.faults.size() == 1);
     CHECK(names_file_and_line(check.faults[0], "t.md"));
   }
+  // A tile behind the last: of eight keys in tiles of two.
+  const LessonEngine eight_keys = [](const LessonRun&, const LessonLibrary&, const StillWanted&) {
+    RunFacts facts;
+    facts.document =
+        std::make_shared<const Json>(Json{{"scores", {{1, 2, 3, 4, 5, 6, 7, 8}}}, {"tile", {{"br", 1}, {"bc", 2}}}});
+    return facts;
+  };
+  for (const auto& [key, is_there] :
+       {std::pair{"", true}, {"j = 3\n", true}, {"j = 4\n", false}, {"j = 2147483647\n", false}}) {
+    CAPTURE(std::string(key));
+    const std::string text =
+        "## S\n```run r\n```\n```show\nruns = [\"r\"]\npanel = \"softmax\"\n" + std::string(key) + "```\n" + kAsk;
+    const LessonCheck check = check_lesson(open_lesson(testing::lesson_of(text), LessonLibrary::shipped(), eight_keys),
+                                           LessonLibrary::shipped());
+    if (is_there) {
+      CHECK(check.faults.empty());
+    } else {
+      REQUIRE(check.faults.size() == 1);
+      CHECK(check.faults[0] == "t.md:10: j: 'r' has 4 key tiles; the last is 3");
+    }
+  }
 }
 
 TEST_CASE("a lesson file that is too large is refused with its line, and the others are listed") {
@@ -235,8 +329,9 @@ TEST_CASE("check finds nothing wrong with an answer below zero, or without end")
   for (const char* answer : {"-1", "-1.01", "-exp(1000)", "exp(1000)", "0", "1e308", "-2500000"}) {
     CAPTURE(std::string(answer));
     for (const char* unit : {"", "tiles"}) {
-      const OpenLesson open = testing::opened("## S\n```ask\nkind = \"number\"\nquestion = \"?\"\nreason = \"x\"\nanswer = \"" +
-                                              std::string(answer) + "\"\nunit = \"" + unit + "\"\n```\n");
+      const OpenLesson open =
+          testing::opened("## S\n```ask\nkind = \"number\"\nquestion = \"?\"\nreason = \"x\"\nanswer = \"" +
+                          std::string(answer) + "\"\nunit = \"" + unit + "\"\n```\n");
       const LessonCheck check = check_lesson(open, LessonLibrary::shipped());
       CHECK(check.faults == std::vector<std::string>());
     }

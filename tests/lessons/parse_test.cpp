@@ -172,6 +172,21 @@ TEST_CASE("L03: a missing picture leaves a placeholder, paths outside the folder
   CHECK_THROWS_AS(library.bytes("link.png"), Error);
 }
 
+TEST_CASE("a link leads to a page of the web or a file of the folder, and to nothing that a browser would run") {
+  for (const char* address : {"https://a.org/x", "http://a.org", "other.md", "sub/x.png"})
+    CHECK(is_link_address(address));
+  for (const char* address : {"javascript:alert", "JavaScript:alert", "data:text/html,x", "file:///etc/passwd",
+                              "//a.org/x", "../x.md", "/etc/passwd", ""})
+    CHECK_FALSE(is_link_address(address));
+  const OpenLesson open = testing::opened("## S\n[here](javascript:alert) and [there](https://a.org)\n");
+  const LessonPage page = lesson_page(open, {});
+  REQUIRE(page.blocks.size() == 1);
+  REQUIRE(page.blocks[0].text.size() == 3);
+  CHECK(page.blocks[0].text[0].style == PageSpan::Style::text);
+  CHECK(page.blocks[0].text[0].text == "here");
+  CHECK(page.blocks[0].text[2].style == PageSpan::Style::link);
+}
+
 TEST_CASE("whether a picture is there is found out when the lesson opens, and without reading it") {
   const TemporaryFolder folder;
   std::ofstream(folder.path("here.png")) << "any bytes";

@@ -1,11 +1,13 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 
 #include "tests/lessons/support.h"
 #include "tests/support/rounds.h"
@@ -135,6 +137,26 @@ TEST_CASE("L03: what cannot be read for the moment is not written over") {
   CHECK(!notice.empty());
   CHECK(!save_progress(path, finished("b")).empty());
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  CHECK(loaded(path) == finished("a"));
+}
+
+TEST_CASE("L03: a pipe or a device in the place of progress is told, and nobody waits for it") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("progress.json");
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  std::string notice;
+  CHECK(loaded(path, &notice).empty());
+  CHECK(contains(notice, path + ": a pipe or a device"));
+  CHECK(contains(save_progress(path, finished("a")), path + ": a pipe or a device"));
+  CHECK(std::filesystem::is_fifo(path));
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("/dev/zero", path);
+  CHECK(contains(save_progress(path, finished("a")), path + ": a pipe or a device"));
+  std::filesystem::remove(path);
+  // In the place of the one before: what there is stays as it is.
+  REQUIRE(mkfifo((path + ".previous").c_str(), 0600) == 0);
+  CHECK(save_progress(path, finished("a")) == "");
+  CHECK(contains(save_progress(path, finished("b")), ".previous: a pipe or a device"));
   CHECK(loaded(path) == finished("a"));
 }
 

@@ -1,7 +1,9 @@
 // flashscope lesson: lessons without a window. List them, check them, grade answers, write one as a page.
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "sim/error.h"
 #include "viz/cli/command.h"
@@ -37,9 +39,16 @@ void require_toml() {
   if (!can_read_toml()) parse_toml("", "lesson");
 }
 
+/// One line without control characters: a file's name or a text of it must not write over the terminal.
+std::string line_of(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  return text;
+}
+
 void list(const Options& options, Context& context) {
   const LessonList lessons = read_lessons(library_of(options));
-  for (const std::string& fault : lessons.faults) context.note("flashscope: " + fault + "\n");
+  for (const std::string& fault : lessons.faults) context.note("flashscope: " + line_of(fault) + "\n");
   if (options.json) {
     Json array = Json::array();
     for (const Lesson& lesson : lessons.lessons)
@@ -54,22 +63,42 @@ void list(const Options& options, Context& context) {
   }
   using enum Table::Align;
   Table table({right, left, left});
-  for (const Lesson& lesson : lessons.lessons) table.row({std::to_string(lesson.number), lesson.name, lesson.title});
+  for (const Lesson& lesson : lessons.lessons)
+    table.row({std::to_string(lesson.number), line_of(lesson.name), lesson.title});
   context.print(table.text());
 }
 
 std::vector<std::string> chosen_files(const Options& options, const LessonLibrary& library) {
-  if (options.words.size() == 1) return library.files();
+  const std::vector<std::string>& all = library.files();
+  if (options.words.size() == 1) return all;
   std::vector<std::string> files;
   for (std::size_t n = 1; n < options.words.size(); ++n) {
-    const std::string& name = options.words[n];
-    // A file that cannot be parsed is still one to check.
-    if (library.has(name + ".md"))
-      files.push_back(name + ".md");
-    else
-      files.push_back(library.lesson(name).file);
+    // A file that cannot be parsed, or even read, is still one to check.
+    std::string file = options.words[n];
+    const auto is_there = [&](const std::string& name) { return std::find(all.begin(), all.end(), name) != all.end(); };
+    if (is_there(file + ".md"))
+      file += ".md";
+    else if (!is_there(file))
+      file = library.lesson(file).file;
+    if (std::find(files.begin(), files.end(), file) == files.end()) files.push_back(file);
   }
   return files;
+}
+
+std::string place_of(const std::string& fault) {
+  const std::size_t file = fault.find(".md:");
+  return file == std::string::npos ? fault : fault.substr(0, fault.find(':', file + 4));
+}
+
+/// On another machine or recording a sentence may not hold, a tile not fit, a mistake be no mistake: the lesson says so
+/// where it stands, and that is no fault of it. What is wrong where the lesson was written for is.
+void set_aside_what_holds_at_home(viz::LessonCheck& check, const viz::LessonCheck& home) {
+  std::set<std::string> places;
+  for (const std::string& fault : home.faults) places.insert(place_of(fault));
+  const auto of_lesson = std::stable_partition(check.faults.begin(), check.faults.end(),
+                                               [&](const std::string& fault) { return places.count(place_of(fault)); });
+  check.differences.assign(of_lesson, check.faults.end());
+  check.faults.erase(of_lesson, check.faults.end());
 }
 
 /// `file_of_id`: of the lessons checked before, whose ids this one must not have.
@@ -94,17 +123,19 @@ void check(const Options& options, Context& context) {
   const LessonLibrary library = library_of(options);
   const std::vector<std::string> files = chosen_files(options, library);
   if (files.empty()) throw Error(ErrorKind::input, "lesson check: there is no lesson (*.md) in " + options.folder);
-  const viz::LessonEngine engine = make_lesson_engine(options.ground);
+  const viz::LessonEngine engine = make_lesson_engine(options.ground), home = make_lesson_engine();
   using enum Table::Align;
   Table table({left, right, right, right, right, right, right, right, right, right});
   table.row({"lesson", "steps", "runs", "values", "claims", "shows", "asks", "words", "min", "ease"});
   Json array = Json::array();
-  std::string faults;
+  std::string faults, differences;
   std::size_t count = 0, lessons = 0;
-  std::map<std::string, std::string> file_of_id;
+  std::map<std::string, std::string> file_of_id, file_of_id_at_home;
   for (const std::string& file : files) {
-    const viz::LessonCheck c = checked(file, library, engine, file_of_id);
-    table.row({c.name, std::to_string(c.steps), std::to_string(c.runs), std::to_string(c.values),
+    viz::LessonCheck c = checked(file, library, engine, file_of_id);
+    if (options.ground.is_given() && !c.faults.empty())
+      set_aside_what_holds_at_home(c, checked(file, library, home, file_of_id_at_home));
+    table.row({line_of(c.name), std::to_string(c.steps), std::to_string(c.runs), std::to_string(c.values),
                std::to_string(c.claims), std::to_string(c.shows), std::to_string(c.asks), std::to_string(c.words),
                formatted("{:.0f}", c.minutes), formatted("{:.0f}", c.reading_ease)});
     array.push_back({{"name", c.name},
@@ -118,8 +149,10 @@ void check(const Options& options, Context& context) {
                      {"words", c.words},
                      {"minutes", c.minutes},
                      {"reading_ease", c.reading_ease},
-                     {"faults", c.faults}});
-    for (const std::string& fault : c.faults) faults += fault + "\n";
+                     {"faults", c.faults},
+                     {"differences", c.differences}});
+    for (const std::string& fault : c.faults) faults += line_of(fault) + "\n";
+    for (const std::string& difference : c.differences) differences += "  " + line_of(difference) + "\n";
     count += c.faults.size();
     lessons += !c.faults.empty();
   }
@@ -127,6 +160,8 @@ void check(const Options& options, Context& context) {
                              : table.text() +
                                    "  min: to read, look and answer. ease: Flesch reading ease, 60 is plain "
                                    "English.\n");
+  if (!differences.empty())
+    context.note("Other than where the lessons were written for, which is no fault of theirs:\n" + differences);
   if (!faults.empty()) {
     context.note(faults);
     throw Error(ErrorKind::input, formatted("lesson check: {} {} in {} of {} lessons", count,
@@ -147,7 +182,7 @@ viz::OpenLesson opened(const std::string& name, const Options& options, const Le
                        Context& context) {
   viz::OpenLesson open = open_lesson(library.lesson(name), library, make_lesson_engine(options.ground));
   if (!options.ground.is_given() && !open.faults.empty()) throw Error(ErrorKind::input, open.faults.front());
-  for (const std::string& fault : open.faults) context.note("flashscope: " + fault + "\n");
+  for (const std::string& fault : open.faults) context.note("flashscope: " + line_of(fault) + "\n");
   return open;
 }
 
@@ -188,7 +223,7 @@ void export_page(const Options& options, Context& context) {
   const viz::OpenLesson open = opened(name, options, library, context);
   std::vector<std::string> notices;
   const std::string page = lesson_html(open, library, notices);
-  for (const std::string& notice : notices) context.note("flashscope: " + notice + "\n");
+  for (const std::string& notice : notices) context.note("flashscope: " + line_of(notice) + "\n");
   if (options.out.empty()) return context.print(page);
   write_file_atomically(options.out, page);
 }
@@ -220,6 +255,8 @@ Action declare_lesson(CLI::App& app) {
     if (!options->answers.empty() && action != "run") throw Error(ErrorKind::usage, "--answers: only with lesson run");
     if (!options->out.empty() && action != "run" && action != "export")
       throw Error(ErrorKind::usage, "--out: only with lesson run and lesson export");
+    if (options->json && (action == "run" || action == "export"))
+      throw Error(ErrorKind::usage, "--json: only with lesson list and lesson check");
     if (options->ground.is_given() && action == "list")
       throw Error(ErrorKind::usage, "--gpu, --recording: only with lesson check, run and export");
     if (action == "list") return list(*options, context);

@@ -196,6 +196,14 @@ RunFacts attend(const LessonRun& run, const LessonLibrary& library) {
   }
   problem.dense_mask = input.inputs.keep.heads > 0;
   validate(problem);
+  // Every score and the state after every tile is kept, for expressions to read.
+  constexpr double kMostProducts = 1 << 24;
+  const double products = 1.0 * problem.batch * problem.heads * problem.seqlen_q * problem.seqlen_k * problem.head_dim;
+  if (products > kMostProducts)
+    throw Error(ErrorKind::input,
+                run.tensors +
+                    ": batch × heads × rows of q × rows of k × head_dim is more than 16777216, the most "
+                    "that a lesson attends to");
   TileShape tile = options.tile;
   tile.backward_keys = backward_keys;
   const auto schedule = make_schedule(options.algorithm, problem, tile);

@@ -51,17 +51,6 @@ int mistake_of(const Number& value, const Question& question, bool rounded) {
   return nearest;
 }
 
-std::string small_trimmed(const std::string& text) {
-  std::string out;
-  for (char c : small_letters(text)) {
-    if (c == '\r' || c == '\n' || c == '\t') c = ' ';
-    if (c == ' ' && (out.empty() || out.back() == ' ')) continue;
-    out += c;
-  }
-  while (!out.empty() && out.back() == ' ') out.pop_back();
-  return out;
-}
-
 /// The unit that is as large to the eye: MB and MiB.
 std::optional<LessonUnit> lookalike(const LessonUnit& unit) {
   static const std::pair<const char*, const char*> pairs[] = {
@@ -156,6 +145,17 @@ std::string near_miss(const Number& value, const Question& question, bool rounde
 
 }  // namespace
 
+std::string as_compared(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '\r' || c == '\n' || c == '\t') c = ' ';
+    if (c == ' ' && (out.empty() || out.back() == ' ')) continue;
+    out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  while (!out.empty() && out.back() == ' ') out.pop_back();
+  return out;
+}
+
 const char* name_of(Verdict verdict) {
   switch (verdict) {
     case Verdict::right: return "right";
@@ -166,11 +166,12 @@ const char* name_of(Verdict verdict) {
 }
 
 Tolerance parse_tolerance(const std::string& text) {
-  std::string number = text;
-  const bool percent = number.find('%') != std::string::npos;
-  number.erase(std::remove_if(number.begin(), number.end(), [](char c) { return c == '%' || c == ' '; }), number.end());
+  std::string number = trimmed(text);
+  const bool percent = !number.empty() && number.back() == '%';
+  if (percent) number = trimmed(number.substr(0, number.size() - 1));
   const auto value = Number::decimal(number);
-  if (!value) throw Error(ErrorKind::input, "tolerance: '" + text + "' is not a number or a number and %");
+  if (!value || !std::isfinite(value->value()))
+    throw Error(ErrorKind::input, "tolerance: '" + text + "' is not a number or a number and %");
   return percent ? Tolerance{Number(0), *value / Number(100)} : Tolerance{*value, Number(0)};
 }
 
@@ -258,13 +259,13 @@ Grade grade_number(const Question& question, const std::string& typed) {
 
 Grade grade_choice(const Question& question, const std::string& option) {
   Grade grade;
-  const std::string wanted = small_trimmed(option);
-  if (wanted == small_trimmed(question.right_option)) {
+  const std::string wanted = as_compared(option);
+  if (wanted == as_compared(question.right_option)) {
     grade.verdict = Verdict::right;
     return grade;
   }
   for (std::size_t n = 0; n < question.mistake_options.size(); ++n)
-    if (wanted == small_trimmed(question.mistake_options[n])) {
+    if (wanted == as_compared(question.mistake_options[n])) {
       grade.verdict = Verdict::wrong;
       grade.mistake = static_cast<int>(n);
       return grade;
@@ -276,8 +277,8 @@ Grade grade_choice(const Question& question, const std::string& option) {
 Grade grade_order(const Question& question, const std::vector<std::string>& items) {
   Grade grade;
   std::vector<std::string> given, wanted;
-  for (const std::string& item : items) given.push_back(small_trimmed(item));
-  for (const std::string& item : question.right_items) wanted.push_back(small_trimmed(item));
+  for (const std::string& item : items) given.push_back(as_compared(item));
+  for (const std::string& item : question.right_items) wanted.push_back(as_compared(item));
   const std::multiset<std::string> sorted(given.begin(), given.end());
   if (sorted != std::multiset<std::string>(wanted.begin(), wanted.end())) {
     grade.note = "Each of the " + std::to_string(wanted.size()) + " items stands in the list once.";
@@ -289,8 +290,8 @@ Grade grade_order(const Question& question, const std::vector<std::string>& item
     return std::find(list.begin(), list.end(), item) - list.begin();
   };
   for (std::size_t n = 0; n < question.mistake_pairs.size() && grade.mistake < 0; ++n) {
-    const std::string first = small_trimmed(question.mistake_pairs[n].first),
-                      second = small_trimmed(question.mistake_pairs[n].second);
+    const std::string first = as_compared(question.mistake_pairs[n].first),
+                      second = as_compared(question.mistake_pairs[n].second);
     if (place(given, first) < place(given, second) && place(wanted, second) < place(wanted, first))
       grade.mistake = static_cast<int>(n);
   }

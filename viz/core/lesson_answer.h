@@ -52,6 +52,9 @@ const char* name_of(Grade::Verdict verdict);
 
 Grade grade_number(const Question& question, const std::string& typed);
 /// Case, and blanks around it, do not matter.
+/// A text as choices and items of an order are compared: in small letters, each run of blanks as one.
+std::string as_compared(const std::string& text);
+
 Grade grade_choice(const Question& question, const std::string& option);
 Grade grade_order(const Question& question, const std::vector<std::string>& items);
 

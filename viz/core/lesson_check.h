@@ -9,7 +9,8 @@ namespace flashscope::viz {
 
 struct LessonCheck {
   std::string name, title;
-  std::vector<std::string> faults;  // "file:line: what", in the order found
+  std::vector<std::string> faults;       // "file:line: what", in the order found
+  std::vector<std::string> differences;  // the same, where only another machine or recording than the lesson's makes it
   int steps = 0, runs = 0, values = 0, claims = 0, shows = 0, asks = 0;
   int words = 0;
   double minutes = 0;       // to read at 180 words a minute, look at each show and answer each question

@@ -106,6 +106,8 @@ class Evaluator {
     if (!take("^")) return value;
     const Number exponent = number(with_sign());
     if (number(value).is_zero() && exponent < Number(0)) fail("division by zero");
+    if (number(value) < Number(0) && std::floor(exponent.value()) != exponent.value())
+      fail("a root of a number below 0");
     return of(power(number(value), exponent));
   }
 

@@ -16,7 +16,9 @@ PageSpan page_span(const OpenLesson& open, const LessonSpan& span) {
     case Kind::emphasis: return {Style::emphasis, span.text};
     case Kind::code: return {Style::code, span.text};
     case Kind::value: return {Style::value, open.value(span.text), span.text};
-    case Kind::link: return {Style::link, span.text, "", span.target};
+    case Kind::link:
+      if (!is_link_address(span.target)) return {Style::text, span.text};
+      return {Style::link, span.text, "", span.target};
     case Kind::image: return {Style::emphasis, span.text, "", span.target};
     case Kind::term: break;
   }

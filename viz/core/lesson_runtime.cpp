@@ -89,6 +89,8 @@ class Opener {
         question.unit = unit_or_label(ask.unit);
         question.tolerance = parse_tolerance(ask.tolerance);
         question.right = evaluate_number(ask.answer, m_documents);
+        if (std::isnan(question.right.value()))
+          throw Error(ErrorKind::input, "answer: '" + ask.answer + "' is not a number (NaN), so nothing is right");
         for (const LessonAsk::Mistake& mistake : ask.mistakes)
           question.mistakes.push_back(evaluate_number(mistake.answer, m_documents));
         break;
@@ -101,8 +103,7 @@ class Opener {
         }
         for (std::size_t at : shuffled(options.size(), m_open.lesson.id + "/" + ask.id))
           question.options.push_back(options[at]);
-        if (std::set<std::string>(options.begin(), options.end()).size() != options.size())
-          fault(ask.line, "two options read the same");
+        if (different(options) != options.size()) fault(ask.line, "two options read the same");
         break;
       }
       case LessonAsk::Kind::order: fill_order(question, ask); break;
@@ -131,14 +132,20 @@ class Opener {
     for (const LessonAsk::Mistake& mistake : ask.mistakes)
       question.mistake_pairs.emplace_back(with_values(mistake.answer, ask.line), with_values(mistake.before, ask.line));
     question.items = question.right_items;
-    const std::set<std::string> different(question.items.begin(), question.items.end());
-    if (different.size() != question.items.size())
+    if (different(question.items) != question.items.size())
       return fault(ask.line, "items: two of them read the same, so no order can be told from another");
     // Shuffled until it is not the right order already.
     for (std::string seed = m_open.lesson.id + "/" + ask.id; question.items == question.right_items; seed += "+") {
       question.items.clear();
       for (std::size_t at : shuffled(items.size(), seed)) question.items.push_back(items[at].second);
     }
+  }
+
+  /// How many of the texts can be told from each other in an answer.
+  static std::size_t different(const std::vector<std::string>& texts) {
+    std::set<std::string> compared;
+    for (const std::string& text : texts) compared.insert(as_compared(text));
+    return compared.size();
   }
 
   /// An option or a label is plain text in which values may stand.

@@ -118,6 +118,10 @@ SoftmaxChoice softmax_of(const OpenLesson& open, const LessonShow& show) {
          "runs: '" + name + "' has " + std::to_string(choice.scores.size()) +
              " keys; the panel softmax shows at most " + std::to_string(kMostScores));
   choice.bc = std::min<int>(document["tile"]["bc"].get<int>(), static_cast<int>(choice.scores.size()));
+  const int tiles = (static_cast<int>(choice.scores.size()) + choice.bc - 1) / choice.bc;
+  if (show.j >= tiles)
+    fail(open.lesson, show,
+         "j: '" + name + "' has " + std::to_string(tiles) + " key tiles; the last is " + std::to_string(tiles - 1));
   choice.tiles = show.j + 1;
   const auto run = std::find_if(open.lesson.runs.begin(), open.lesson.runs.end(),
                                 [&](const LessonRun& r) { return r.name == name; });

@@ -38,6 +38,41 @@ std::string with_root_arguments(const std::string& text) {
   return out;
 }
 
+/// The wide forms of an input method, "４．４　ＭＢ", as ASCII, and digits of another script, "٤٫٤", where no others
+/// stand beside them.
+std::string narrow_characters(const std::string& text) {
+  const bool has_digits = text.find_first_of("0123456789") != std::string::npos;
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = [&](std::size_t n) {
+      return at + n < text.size() ? static_cast<unsigned char>(text[at + n]) : 0u;
+    };
+    unsigned code = byte(0);
+    std::size_t size = 1;
+    if (code >= 0xC2 && code < 0xE0) {
+      code = (code & 0x1F) << 6 | (byte(1) & 0x3F);
+      size = 2;
+    } else if (code >= 0xE0 && code < 0xF0) {
+      code = (code & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
+      size = 3;
+    }
+    char narrow = '\0';
+    if (code >= 0xFF01 && code <= 0xFF5E) narrow = static_cast<char>(code - 0xFF01 + '!');
+    for (const unsigned zero : {0x0660u, 0x06F0u, 0x0966u})  // Arabic, Persian, Devanagari
+      if (!has_digits && code >= zero && code <= zero + 9) narrow = static_cast<char>(code - zero + '0');
+    if (code == 0x066B) narrow = '.';
+    if (code == 0x066C) narrow = ',';
+    if (code == 0x3000) narrow = ' ';
+    size = std::min(size, text.size() - at);
+    if (narrow != '\0')
+      out += narrow;
+    else
+      out += text.substr(at, size);
+    at += size;
+  }
+  return out;
+}
+
 /// Replaces each of the characters people write by the one the expression knows.
 std::string plain_characters(const std::string& text) {
   static const std::pair<const char*, const char*> table[] = {
@@ -409,7 +444,7 @@ void multiply_at_x(std::string& number) {
 }
 
 std::string plain_wording(const std::string& typed) {
-  const std::string said = trimmed(with_root_arguments(plain_characters(without_latex(typed))));
+  const std::string said = trimmed(with_root_arguments(plain_characters(without_latex(narrow_characters(typed)))));
   return with_plain_sign(with_quotients(without_words(with_mixed_fractions(with_spoken_numbers(said)))));
 }
 

@@ -147,6 +147,9 @@ Lesson parse_lesson(std::string_view text, const std::string& file);
 /// {{ expression }}; a backslash takes the next character as it is. Throws Error(input) where one is not closed.
 LessonText parse_lesson_text(std::string_view text, const std::string& file, int line);
 
+/// What a link may lead to: a page of the web, or a file of the folder. Nothing that a browser would run.
+bool is_link_address(const std::string& address);
+
 /// True for a path below the lesson's folder: relative, without "..", without a scheme.
 bool is_inside_folder(const std::string& path);
 

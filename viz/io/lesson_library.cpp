@@ -34,15 +34,16 @@ const EmbeddedFile* embedded(const std::string& name) {
 /// The file's path when it lies in the folder, also after symbolic links; throws otherwise.
 std::string path_inside(const std::string& folder, const std::string& file) {
   namespace fs = std::filesystem;
+  const std::string place = is_lesson_file(file) ? file + ":1" : file;
   if (!is_inside_folder(file)) throw Error(ErrorKind::input, file + ": outside the lesson's folder " + folder);
   std::error_code failed;
   const fs::path root = fs::canonical(folder, failed);
   if (failed) throw Error(ErrorKind::input, folder + ": " + failed.message());
   const fs::path path = fs::canonical(root / file, failed);
-  if (failed) throw Error(ErrorKind::input, folder + "/" + file + ": " + failed.message());
+  if (failed) throw Error(ErrorKind::input, place + ": cannot be read in " + folder + ": " + failed.message());
   const auto [in_root, in_path] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
   if (in_root != root.end())
-    throw Error(ErrorKind::input, file + ": a link that leads out of the lesson's folder " + folder);
+    throw Error(ErrorKind::input, place + ": a link that leads out of the lesson's folder " + folder);
   // A pipe would be waited for without end.
   if (!fs::is_regular_file(path, failed)) throw Error(ErrorKind::input, file + ":1: not a file in " + folder);
   return path.string();

@@ -69,7 +69,12 @@ bool is_utf8(std::string_view text) {
   const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
   for (std::size_t at = 0; at < text.size();) {
     const unsigned first = byte(at), second = byte(at + 1);
-    const std::size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+    const std::size_t length = first < 0x80   ? 1
+                               : first < 0xC2 ? 0
+                               : first < 0xE0 ? 2
+                               : first < 0xF0 ? 3
+                               : first < 0xF5 ? 4
+                                              : 0;
     if (length == 0) return false;
     for (std::size_t n = 1; n < length; ++n)
       if ((byte(at + n) & 0xC0) != 0x80) return false;
@@ -83,6 +88,20 @@ bool is_utf8(std::string_view text) {
 
 // Of each kind in one lesson, and of answers in one question: far more than can be read, far less than takes long.
 constexpr std::size_t kMostBlocks = 1000, kMostAnswers = 200;
+constexpr std::size_t kMostKeyBytes = 200;
+
+/// An escape sequence in a name would reach the terminal that lists it.
+bool has_control_characters(const std::string& text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
+}
+
+/// Keys of a question of one kind, which mean nothing to the others.
+const std::vector<std::string>& keys_of(LessonAsk::Kind kind) {
+  static const std::vector<std::string> number = {"answer", "unit", "tolerance", "mistakes"},
+                                        choice = {"right", "wrong"}, order = {"items", "descending", "mistakes"};
+  return kind == LessonAsk::Kind::number ? number : kind == LessonAsk::Kind::choice ? choice : order;
+}
 
 class Parser {
  public:
@@ -127,9 +146,9 @@ class Parser {
     ++m_at;
     const TomlTable table = parse_toml(toml, m_lesson.file, 2);
     check_toml_keys(table, {"id", "title", "number", "summary", "terms"});
-    m_lesson.id = toml_string(table, "id");
-    if (m_lesson.id.empty()) fail(2, "'id' is empty");
+    m_lesson.id = key_text(table, "id", toml_string(table, "id"));
     m_lesson.title = toml_string(table, "title");
+    if (has_control_characters(m_lesson.title)) fail(table.line("title"), "title: it has control characters");
     m_lesson.summary = toml_string(table, "summary");
     m_lesson.number = toml_integer(table, "number", 0, 999);
     if (table.has("terms")) {
@@ -140,6 +159,26 @@ class Parser {
         m_lesson.terms[name] = meaning.get<std::string>();
       }
     }
+  }
+
+  /// What names a lesson or a question in files and lists.
+  std::string key_text(const TomlTable& table, const char* key, const std::string& text) const {
+    if (trimmed(text).empty()) fail(table.line(key), std::string("'") + key + "' is empty");
+    if (has_control_characters(text)) fail(table.line(key), std::string("'") + key + "' has control characters");
+    if (text.size() > kMostKeyBytes)
+      fail(table.line(key), std::string("'") + key + "' has more than " + std::to_string(kMostKeyBytes) + " bytes");
+    return text;
+  }
+
+  /// What is read or chosen: something must stand there.
+  void refuse_empty(const std::string& text, const char* what, int at) const {
+    if (trimmed(text).empty()) fail(at, std::string(what) + " is empty");
+  }
+
+  void refuse_more_than_most(std::size_t count, const char* key, const TomlTable& table) const {
+    if (count > kMostAnswers)
+      throw Error(ErrorKind::input, table.place(key) + ": '" + key + "' has " + std::to_string(count) +
+                                        " entries; at most " + std::to_string(kMostAnswers));
   }
 
   LessonStep& step(int at) {
@@ -402,9 +441,7 @@ class Parser {
                                         (lone ? "texts or of pairs of texts" : "pairs of texts"));
     };
     if (!list.is_array()) refuse();
-    if (list.size() > kMostAnswers)
-      throw Error(ErrorKind::input, table.place(key) + ": '" + key + "' has " + std::to_string(list.size()) +
-                                        " entries; at most " + std::to_string(kMostAnswers));
+    refuse_more_than_most(list.size(), key, table);
     for (const Json& item : list) {
       if (lone && item.is_string())
         result.emplace_back(item.get<std::string>(), "");
@@ -427,13 +464,19 @@ class Parser {
     const std::string kind = toml_string(table, "kind");
     int nth = 1;
     for (const LessonAsk& other : m_lesson.asks) nth += other.step == ask.step;
-    ask.id = toml_string(table, "id", std::to_string(ask.step + 1) + "." + std::to_string(nth));
+    ask.id = key_text(table, "id", toml_string(table, "id", std::to_string(ask.step + 1) + "." + std::to_string(nth)));
     for (const LessonAsk& other : m_lesson.asks)
       if (other.id == ask.id)
         fail(table.line("id"), "a question with the id '" + ask.id + "' stands in line " + std::to_string(other.line));
     ask.predict = toml_bool(table, "predict", false);
     ask.question = text_of(table, "question");
-    for (const std::string& hint : toml_strings(table, "hint")) ask.hints.push_back(inlines(hint, table.line("hint")));
+    refuse_empty(toml_string(table, "question"), "the question", table.line("question"));
+    const std::vector<std::string> hints = toml_strings(table, "hint");
+    refuse_more_than_most(hints.size(), "hint", table);
+    for (const std::string& hint : hints) {
+      refuse_empty(hint, "a hint", table.line("hint"));
+      ask.hints.push_back(inlines(hint, table.line("hint")));
+    }
     ask.reason = text_of(table, "reason");
     if (kind == name_of(LessonAsk::Kind::number))
       number(ask, table);
@@ -443,6 +486,7 @@ class Parser {
       order(ask, table);
     else
       fail(table.line("kind"), "kind: '" + kind + "' is not one of number, choice, order");
+    refuse_other_kinds(ask.kind, table);
     LessonBlock block;
     block.kind = LessonBlock::Kind::ask;
     block.line = at;
@@ -451,10 +495,21 @@ class Parser {
     m_lesson.asks.push_back(std::move(ask));
   }
 
+  void refuse_other_kinds(LessonAsk::Kind kind, const TomlTable& table) const {
+    const std::vector<std::string>& known = keys_of(kind);
+    for (const auto other : {LessonAsk::Kind::number, LessonAsk::Kind::choice, LessonAsk::Kind::order})
+      for (const std::string& key : keys_of(other))
+        if (table.has(key.c_str()) && std::find(known.begin(), known.end(), key) == known.end())
+          fail(table.line(key), key + ": means nothing to a question of the kind '" + name_of(kind) +
+                                    "'; it is one of the kind '" + name_of(other) + "'");
+  }
+
   void number(LessonAsk& ask, const TomlTable& table) {
     ask.kind = LessonAsk::Kind::number;
     ask.answer = toml_string(table, "answer");
     ask.unit = toml_string(table, "unit", "");
+    if (ask.unit.size() > kMostKeyBytes || has_control_characters(ask.unit))
+      fail(table.line("unit"), "unit: a text of one line and at most " + std::to_string(kMostKeyBytes) + " bytes");
     ask.tolerance = toml_string(table, "tolerance", "2 %");
     for (const auto& [answer, say] : pairs(table, "mistakes", false))
       ask.mistakes.push_back({answer, inlines(say, table.line("mistakes"))});
@@ -464,8 +519,10 @@ class Parser {
     const int at = table.line("wrong");
     ask.kind = LessonAsk::Kind::choice;
     ask.right = toml_string(table, "right");
+    refuse_empty(ask.right, "an option", table.line("right"));
     std::set<std::string> seen = {ask.right};
     for (const auto& [answer, say] : pairs(table, "wrong", true)) {
+      refuse_empty(answer, "an option", at);
       if (!seen.insert(answer).second) fail(at, "the option '" + answer + "' stands twice");
       ask.mistakes.push_back({answer, inlines(say, at)});
     }
@@ -478,6 +535,7 @@ class Parser {
     ask.descending = toml_bool(table, "descending", false);
     std::set<std::string> seen;
     for (const auto& [label, expression] : pairs(table, "items", true)) {
+      refuse_empty(label, "an item", at);
       if (!seen.insert(label).second) fail(at, "the item '" + label + "' stands twice");
       ask.items.push_back({label, expression});
     }
@@ -487,6 +545,7 @@ class Parser {
         fail(at, "items: either all have an expression, or none has");
     if (!table.has("mistakes")) return;
     const Json& list = table.values["mistakes"];
+    refuse_more_than_most(list.size(), "mistakes", table);
     const auto is_text = [](const Json& text) { return text.is_string(); };
     for (const Json& item : list) {
       if (!item.is_array() || item.size() != 3 || !std::all_of(item.begin(), item.end(), is_text))

@@ -112,11 +112,22 @@ struct Stored {
   Json document = Json::object();
 };
 
+/// A pipe would be waited for without end, a device read without end.
+bool is_endless(const std::string& path) {
+  std::error_code failed;
+  const fs::file_status status = fs::status(path, failed);
+  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+}
+
 enum class Reading { absent, good, garbage, unreadable };
 
 Reading read(const std::string& path, Stored& stored, std::string& why) {
   std::error_code failed;
   if (!fs::exists(path, failed) && !failed) return Reading::absent;
+  if (is_endless(path)) {
+    why = path + ": a pipe or a device, no file";
+    return Reading::unreadable;
+  }
   std::string bytes;
   try {
     bytes = read_binary_file(path, kMostTextBytes);
@@ -220,7 +231,9 @@ std::string save_progress(const std::string& path, const Progress& progress) {
     const Progress all = merged(there.progress, progress);
     if (reading == Reading::good) {
       if (all == there.progress) return "";
-      write_file_atomically(path + ".previous", json_text(there.document));
+      const std::string previous = path + ".previous";
+      if (is_endless(previous)) return "Progress is not kept: " + previous + ": a pipe or a device, no file";
+      write_file_atomically(previous, json_text(there.document));
     }
     write_file_atomically(path, to_text(all, std::move(there.document)));
   } catch (const Error& error) {

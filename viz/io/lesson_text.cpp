@@ -106,6 +106,10 @@ LessonText parse_lesson_text(std::string_view text, const std::string& file, int
   return Reader(text, file, line).read();
 }
 
+bool is_link_address(const std::string& address) {
+  return starts_with(address, "https://") || starts_with(address, "http://") || is_inside_folder(address);
+}
+
 bool is_inside_folder(const std::string& path) {
   if (path.empty() || path[0] == '/' || path[0] == '~' || path.find('\\') != std::string::npos ||
       path.find(':') != std::string::npos)
