@@ -514,8 +514,11 @@ class Run {
   Fetch fetch(Sm& sm, Resident& resident, const Step& step, Picoseconds now) {
     std::int64_t miss = 0, evicted = 0;
     bool far = false;
-    std::int64_t hit = bytes_still_there(sm, resident, step);
-    if (hit == 0 && resident.turn == 0) {
+    // Lines that are asked for in turns are taken to come into L2 with the last: the trace names the load then, and who
+    // replays its accesses finds what L2 held.
+    const bool is_last_turn = resident.turn == step.turns - 1;
+    std::int64_t hit = is_last_turn ? bytes_still_there(sm, resident, step) : 0;
+    if (hit == 0 && is_last_turn) {
       for_each_block(resident, step, [&](std::int64_t block, std::int64_t bytes) {
         const L2Cache::Access access = m_l2.read_part(block, part_of(step, bytes), bytes, sm.partition);
         hit += access.hit_bytes;
