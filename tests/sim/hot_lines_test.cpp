@@ -8,6 +8,7 @@
 
 #include "sim/engine/engine.h"
 #include "sim/schedule/algorithms.h"
+#include "sim/trace/trace.h"
 #include "tests/support/test_machine.h"
 
 namespace flashscope {
@@ -56,6 +57,26 @@ TEST_CASE("a head with few keys takes longer for a multiply-add than one with ma
   const double few = each(64, 256), more = each(16, 512), many = each(1, 2048);
   CHECK(few > more);
   CHECK(more > many);
+}
+
+TEST_CASE("what loads in turns miss is in the trace, load by load") {
+  AttentionProblem p;
+  p.heads = p.kv_heads = 4;
+  p.seqlen_q = p.seqlen_k = 200;
+  Machine machine = test_machine();
+  for (std::int64_t l2 : {std::int64_t{1} << 26, std::int64_t{200'000}}) {
+    machine.l2_bytes.value = l2;
+    const auto schedule = make_schedule("three_pass_naive", p, {32, 32, 1});
+    TraceRecorder trace(1 << 20, std::int64_t{1} << 40);
+    RunOptions options;
+    options.trace = &trace;
+    const Prediction prediction = simulate(*schedule, machine, options);
+    std::int64_t missed = 0;
+    for (const OpSpan& span : trace.spans())
+      if (span.op.tensor == Tensor::K && span.op.op == Op::load) missed += span.hbm_bytes;
+    CHECK(missed > 0);
+    CHECK(missed == prediction.tensors[static_cast<std::size_t>(Tensor::K)].read);
+  }
 }
 
 TEST_CASE("a column walk takes a clock of the SM's port for each line that a request touches") {
