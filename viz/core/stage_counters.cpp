@@ -53,8 +53,13 @@ StageCounter hbm_writes(const Moved& now, const Moved& all, bool finished) {
   if (now.hbm_write == 0)
     counter.texts.push_back(amount(now.dirty, total) + " in L2");
   else  // the bar shows which is which
-    counter.texts.push_back(counter_digits(static_cast<double>(now.hbm_write), static_cast<double>(total)) + " + " +
-                            amount(now.dirty, total));
+    for (bool whole : {false, true}) {
+      const auto digits = [&](std::int64_t bytes) {
+        const std::string text = counter_digits(static_cast<double>(bytes), static_cast<double>(total));
+        return whole ? text.substr(0, text.find('.')) : text;
+      };
+      counter.texts.push_back(digits(now.hbm_write) + " + " + digits(now.dirty) + counter_unit(static_cast<double>(total)));
+    }
   return counter;
 }
 

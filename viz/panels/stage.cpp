@@ -63,7 +63,9 @@ class StageDrawing : StagePart {
     const float roomy = stage_sms_height(m_view, w, true), link = around - px(60) < px(110) + roomy ? px(20) : px(30);
     const float room = around - 2 * link;
     const float least_sms = std::min(stage_sms_height(m_view, w, false), room - px(44));
-    const float sm_height = std::min(roomy, std::max(room * 0.62f, least_sms)), maps = room - sm_height;
+    const bool is_wide = w > 1.6f * room && room > px(240);  // one stage: its SMs have long lines, its maps want height
+    const float most_sms = is_wide ? 0.5f : 0.62f;           // of the room
+    const float sm_height = std::min(roomy, std::max(room * most_sms, least_sms)), maps = room - sm_height;
     const MapLayout layout = map_layout(m_ui, m_trace, m_order, x + px(8), w - px(16), std::max(px(20), maps * 5 / 7));
     const float l2_maps = std::max(px(12), std::min(maps - layout.height, layout.height));
     const Rect hbm = {x, y, w, header + letters + layout.height + foot};
