@@ -256,7 +256,7 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
     if constexpr (Params::kIsSparse) {
       constexpr std::uint64_t kAll = ~std::uint64_t{0} >> (64 - kBlockN);
       if (kIsMasked && __any_sync(~0u, kept != kAll)) apply_bits(acc_s, kept);  // else there is work for other warps only
-    } else if (kIsMasked && (n_block < unmasked.begin || n_block >= unmasked.end)) {
+    } else if (n_block < unmasked.begin || n_block >= unmasked.end) {
       apply_mask(acc_s, p.mask, rows.begin + thread_row(), n_block * kBlockN);
     }
 
@@ -313,7 +313,7 @@ __global__ void __maxnreg__(bound<Observer>(flash_v2_tensor_registers(kWidth, kB
     }
   } else {
 #pragma unroll 1
-    while (n_block < n_blocks.end()) n_block = key_tile(n_block, std::true_type());
+    while (n_block < n_blocks.end()) n_block = key_tile(n_block, std::false_type());  // a band asks as it goes
   }
 
   // 7. One division, one write. O takes Q's place; each warp writes its own rows there.

@@ -22,9 +22,9 @@ std::int64_t self_test_bytes() {
   return std::max(std::min(kSelfTestBytes, quarter), 8 * kCounterResolutionBytes);
 }
 
-}  // namespace
-
 constexpr double kIdleSeconds = 0.2;  // an H200 writes 256 KiB every 14 ms of its own accord
+
+}  // namespace
 
 std::string current_pci_bus_id() {
   int device = 0;
